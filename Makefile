@@ -1,0 +1,62 @@
+# One command to start (make up), one to test (make test), one to check (make check). All can be run again at any time.
+.DEFAULT_GOAL := help
+.PHONY: help up reset venv test test-long check smoke lint format lock python clean
+
+VENV := .venv
+STAMP := $(VENV)/.stamp
+BIN := $(VENV)/bin
+FIND_PYTHON := sh .ci/python.sh
+
+help:
+	@echo "make up         start everything on this machine; Ctrl-C stops it, another make up goes on"
+	@echo "make reset      forget all data of make up"
+	@echo "make test       every test at its small size        (ARGS='-k name'  SKIP=browser)"
+	@echo "make test-long  every test at its full size"
+	@echo "make check      format, lint, types, import rules, templates, migrations, compose file"
+	@echo "make smoke      the main job from submit to completion, headless, in a temporary folder"
+	@echo "make format     rewrite code and templates in the house style"
+	@echo "make lock       resolve the dependencies anew into requirements.lock"
+
+venv: $(STAMP)
+
+# The lock pins uv too: pip installs that one package, uv the rest. A wrong hash anywhere stops the build.
+$(STAMP): requirements.lock .ci/python.sh
+	@python=$$($(FIND_PYTHON)) || exit 1; \
+	if [ -x $(BIN)/python ] && $(BIN)/python -c '' 2>/dev/null; then :; else \
+	  echo "venv: making $(VENV) with $$python"; rm -rf $(VENV); "$$python" -m venv $(VENV); fi
+	@sed -n '/^uv==/,/^[^ ]/{/^uv==/p;/^ /p;}' requirements.lock > $(VENV)/uv.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
+	@echo "venv: installing the locked dependencies"
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip sync --quiet --require-hashes requirements.lock
+	@touch $(STAMP)
+
+up: venv
+	@exec $(BIN)/python -m hitl.supervisor up
+
+reset: venv
+	@exec $(BIN)/python -m hitl.supervisor reset
+
+test: venv
+	@SKIP="$(SKIP)" $(BIN)/python -m tests.run small $(ARGS)
+
+test-long: venv
+	@SKIP="$(SKIP)" $(BIN)/python -m tests.run long $(ARGS)
+
+smoke: venv
+	@exec $(BIN)/python -m hitl.smoke
+
+check: venv
+	@$(BIN)/python -m tests.check
+
+lint: venv
+	@$(BIN)/ruff check .
+
+format: venv
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/python -m tests.check --write-templates
+
+lock: venv
+	@$(BIN)/uv export --upgrade --quiet --no-emit-project --all-groups --no-header --no-annotate --format requirements-txt -o requirements.lock.new
+	@grep -vE '^ *(-i|--index|--extra-index|--find-links|--trusted)' requirements.lock.new > requirements.lock; rm requirements.lock.new
+	@if grep -nE '://' requirements.lock; then echo "requirements.lock: an address crept in"; exit 1; fi
