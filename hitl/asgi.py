@@ -1,0 +1,13 @@
+"""One origin, one port: raw ASGI routes for waiting and streams, Django's WSGI app in a thread pool beside them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from a2wsgi import WSGIMiddleware
+
+from hitl.wsgi import application as pages
+
+THREADS = 16
+
+application = cast(Any, WSGIMiddleware(cast(Any, pages), workers=THREADS))

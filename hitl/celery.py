@@ -1,0 +1,67 @@
+"""Celery: a message is a hint to look into Postgres. No results, early acknowledgement, ids only."""
+
+from __future__ import annotations
+
+import logging.config
+import os
+from typing import Any
+
+from celery import Celery, signals
+from kombu import Exchange, Queue
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hitl.settings")
+
+from django.conf import settings  # noqa: E402
+
+from hitl.logging import begin, current  # noqa: E402
+
+REQUEST = "hitl_request"  # message header
+
+app = Celery("hitl")
+app.conf.update(
+    broker_url=settings.REDIS_URL.replace("unix://", "redis+socket://", 1),
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,
+    broker_connection_timeout=1,  # a web request never waits longer on the broker; the sweeper sends again
+    broker_transport_options={"socket_connect_timeout": 1, "socket_timeout": 5, "max_retries": 0},
+    task_publish_retry=False,
+    task_ignore_result=True,
+    task_serializer="json",
+    accept_content=["json"],
+    worker_prefetch_multiplier=1,
+    worker_cancel_long_running_tasks_on_connection_loss=False,
+    # The nameless exchange leads to the queue of that name without a binding kept in Redis: after FLUSHALL messages still arrive.
+    task_queues=[Queue("runs", Exchange(""), routing_key="runs")],
+    task_default_queue="runs",
+    task_default_exchange="",
+    task_default_routing_key="runs",
+    beat_schedule={},  # slow housekeeping only; what must not be late belongs to the sweeper
+    timezone="UTC",
+)
+app.autodiscover_tasks(["runs"])
+
+
+@signals.setup_logging.connect
+def _log_like_django(**_: Any) -> None:
+    logging.config.dictConfig(settings.LOGGING)
+
+
+@signals.before_task_publish.connect
+def _hand_on_request(headers: dict[str, Any] | None = None, **_: Any) -> None:
+    request = current().get("request")
+    if headers is not None and request:
+        headers[REQUEST] = request
+
+
+@signals.task_prerun.connect
+def _enter(task: Any = None, args: Any = None, kwargs: Any = None, **_: Any) -> None:
+    """Ids for the log: those of `runs.advance` (run, branch, address), and of the request that sent it."""
+    said = {**dict(zip(("run_id", "branch", "address"), args or (), strict=False)), **(kwargs or {})}
+    ids = {"run": said.get("run_id"), "branch": said.get("branch"), "step": said.get("address")}
+    ids["request"] = task.request.get(REQUEST)
+    begin(**{name: str(value) for name, value in ids.items() if value is not None})
+
+
+@signals.task_postrun.connect
+def _leave(**_: Any) -> None:
+    begin()

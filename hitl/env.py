@@ -1,0 +1,201 @@
+"""What the environment may say. Whatever is odd or unknown stops the start, with its name and the accepted form."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PREFIX = "HITL_"
+TEST_PREFIX = "HITL_TEST_"  # read by the tests alone
+SECRET = {"HITL_SECRET_KEY", "DATABASE_URL", "REDIS_URL"}  # never printed, they may hold a password
+
+Names = Annotated[list[str], NoDecode]
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+class BadEnvironment(Exception):
+    """The environment says something that is not understood."""
+
+
+class Environment(BaseSettings):
+    """One field a variable; its description is the accepted form, as an error prints it."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", env_ignore_empty=True)
+
+    database_url: str | None = Field(
+        None,
+        validation_alias="DATABASE_URL",
+        description="postgresql://user:password@host:5432/name, or unset for the embedded server",
+    )
+    redis_url: str | None = Field(
+        None,
+        validation_alias="REDIS_URL",
+        description="redis://host:6379/0, rediss://… or unix:///path, or unset for the embedded server",
+    )
+    secret_key: str | None = Field(None, min_length=32, description="at least 32 characters, kept secret")
+    debug: bool = Field(False, description="true or false")
+    allowed_hosts: Names = Field(
+        ["127.0.0.1", "localhost", "[::1]"], description="host names separated by commas, as in hitl.example.org"
+    )
+    host: str = Field("127.0.0.1", pattern=r"^[0-9A-Za-z:.\-]+$", description="the address to listen on")
+    port: int = Field(8000, ge=1, le=65535, description="a whole number from 1 to 65535")
+    data_dir: Path = Field(Path(".hitl"), description="a folder, absolute or relative to the project")
+    lease_seconds: float = Field(30, ge=1, le=3600, description="a number from 1 to 3600")
+    slice_steps: int = Field(200, ge=1, le=100_000, description="a whole number from 1 to 100000")
+    slice_seconds: float = Field(30, ge=0.1, le=3600, description="a number from 0.1 to 3600")
+    poison_crashes: int = Field(3, ge=1, le=100, description="a whole number from 1 to 100")
+    workers: int = Field(2, ge=1, le=256, description="a whole number from 1 to 256")
+    log_format: Literal["json", "text"] = Field("json", description="json or text")
+    workflow_apps: Names = Field(
+        ["examples.refund"], description="Python packages separated by commas, as in examples.refund,shop.flows"
+    )
+
+    @field_validator("allowed_hosts", "workflow_apps", mode="before")
+    @classmethod
+    def split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        return value
+
+    @field_validator("workflow_apps")
+    @classmethod
+    def dotted(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if not DOTTED.fullmatch(name):
+                raise ValueError(f"{name!r} is not a package's name")
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def postgres(cls, value: str | None) -> str | None:
+        if value is not None:
+            database(value)
+        return value
+
+    @field_validator("redis_url")
+    @classmethod
+    def redis(cls, value: str | None) -> str | None:
+        if value is not None and urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
+            raise ValueError("another scheme")
+        return value
+
+    @field_validator("data_dir")
+    @classmethod
+    def absolute(cls, value: Path) -> Path:
+        return (root() / value).absolute()
+
+
+def root() -> Path:
+    """The folder that holds manage.py."""
+    return Path(__file__).resolve().parent.parent
+
+
+def variable(field: str) -> str:
+    alias = Environment.model_fields[field].validation_alias
+    return alias if isinstance(alias, str) else PREFIX + field.upper()
+
+
+def known() -> dict[str, str]:
+    """Every variable's name with its accepted form."""
+    return {variable(name): field.description or "" for name, field in Environment.model_fields.items()}
+
+
+def read(environ: Mapping[str, str] | None = None) -> Environment:
+    """Raises BadEnvironment that lists everything odd at once."""
+    environ = os.environ if environ is None else environ
+    faults = [*_unknown(environ)]
+    try:
+        found = Environment()
+    except ValidationError as error:
+        faults += _refused(error, environ)
+    if faults:
+        raise BadEnvironment("\n".join(faults))
+    return found
+
+
+def _unknown(environ: Mapping[str, str]) -> list[str]:
+    accepted = known()
+    odd = [name for name in environ if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX)]
+    return [
+        f"{name} is not a setting of hitl. There are: {', '.join(sorted(accepted))}."
+        for name in sorted(odd)
+        if name not in accepted
+    ]
+
+
+def _refused(error: ValidationError, environ: Mapping[str, str]) -> list[str]:
+    forms = known()
+    lines = []
+    for name in dict.fromkeys(_name(fault["loc"]) for fault in error.errors()):
+        value = "" if name in SECRET else f"={environ.get(name, '')!r}"
+        lines.append(f"{name}{value} is refused. Accepted: {forms.get(name, '?')}.")
+    return lines
+
+
+def _name(loc: tuple[int | str, ...]) -> str:
+    first = str(loc[0])
+    return variable(first) if first in Environment.model_fields else first.upper()
+
+
+@cache
+def load() -> Environment:
+    """For the start of a process: what is odd goes to stderr, and the process ends."""
+    try:
+        return read()
+    except BadEnvironment as error:
+        sys.exit(f"hitl does not start:\n{error}")
+
+
+def database(url: str) -> dict[str, Any]:
+    """A Postgres address as Django's DATABASES wants it."""
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    name = unquote(parts.path.removeprefix("/"))
+    if parts.scheme not in {"postgres", "postgresql"} or not name:
+        raise ValueError("not a Postgres address with a database name")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": name,
+        "USER": unquote(parts.username or options.pop("user", "")),
+        "PASSWORD": unquote(parts.password or options.pop("password", "")),
+        "HOST": unquote(parts.hostname or options.pop("host", "")),
+        "PORT": str(parts.port or options.pop("port", "")),
+        "OPTIONS": options,
+    }
+
+
+def addresses(env: Environment) -> tuple[str, str]:
+    """Postgres and Redis: as told, otherwise the embedded ones that the supervisor noted in the data folder."""
+    note = env.data_dir / "servers.json"
+    embedded = json.loads(note.read_text()) if note.exists() else {}
+    nowhere = "127.0.0.1:1"  # refuses at once: `make up` has not run yet
+    return (
+        env.database_url or embedded.get("database_url") or f"postgresql://hitl@{nowhere}/hitl",
+        env.redis_url or embedded.get("redis_url") or f"redis://{nowhere}/0",
+    )
+
+
+def secret_key(env: Environment) -> str:
+    """The key as told; the data folder's, which `make up` makes; or one that dies with the process.
+
+    A real database demands a told key: two web processes with a key each would sign each other's sessions out.
+    """
+    note = env.data_dir / "secret-key"
+    if env.secret_key:
+        return env.secret_key
+    if note.exists():
+        return note.read_text().strip()
+    if env.database_url and not env.debug:
+        sys.exit("hitl does not start:\nHITL_SECRET_KEY is needed with DATABASE_URL. Accepted: at least 32 characters.")
+    return secrets.token_urlsafe(48)

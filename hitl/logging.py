@@ -1,0 +1,94 @@
+"""Logs of one JSON object a line, with the ids of run, step and request.
+
+Ids come from two places: what the process is busy with (`working`, a context variable), and what a single message says by
+`extra={"run": …, "step": …}`; the message wins. Nothing below `hitl` has to import this module.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+IDS = ("request", "run", "branch", "step")
+
+_context: ContextVar[dict[str, str]] = ContextVar("hitl_log", default={})  # noqa: B039  # never changed in place
+
+redactors: list[Callable[[str], str]] = []  # each gets the finished line and gives it back without what is secret
+
+
+def current() -> dict[str, str]:
+    return _context.get()
+
+
+@contextmanager
+def working(**ids: str) -> Iterator[None]:
+    """Every message inside carries these ids."""
+    token = _context.set({**_context.get(), **ids})
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+def begin(**ids: str) -> None:
+    """Like `working` where begin and end are two callbacks; the next `begin` replaces it."""
+    _context.set(ids)
+
+
+def _ids(record: logging.LogRecord) -> dict[str, str]:
+    said = {name: str(getattr(record, name)) for name in IDS if isinstance(getattr(record, name, None), str | int)}
+    return {**current(), **said}
+
+
+def _clean(line: str) -> str:
+    for redact in redactors:
+        line = redact(line)
+    return line
+
+
+class JsonFormatter(logging.Formatter):
+    converter = time.gmtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_ids(record),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return _clean(json.dumps(line, ensure_ascii=False))
+
+
+class TextFormatter(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        ids = " ".join(f"{name}={value}" for name, value in _ids(record).items())
+        return _clean(f"{super().format(record)}{' · ' + ids if ids else ''}")
+
+
+def config(style: str) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "hitl.logging.JsonFormatter"}, "text": {"()": "hitl.logging.TextFormatter"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": style}},
+        "root": {"handlers": ["stderr"], "level": "INFO"},
+        "loggers": {
+            "django": {"level": "INFO", "handlers": [], "propagate": True},
+            "django.server": {"level": "INFO", "handlers": [], "propagate": True},
+            "uvicorn": {"level": "WARNING", "handlers": [], "propagate": True},
+            "uvicorn.access": {"level": "WARNING", "handlers": [], "propagate": True},
+            "celery": {"level": "INFO"},
+            "celery.beat": {"level": "WARNING"},
+        },
+    }

@@ -1,0 +1,141 @@
+"""Django's settings, all from the environment (hitl/env.py)."""
+
+from __future__ import annotations
+
+from hitl import env as environment
+from hitl import logging as logs
+
+ENV = environment.load()
+BASE_DIR = environment.root()
+_database_url, REDIS_URL = environment.addresses(ENV)
+
+SECRET_KEY = environment.secret_key(ENV)
+DEBUG = ENV.debug
+ALLOWED_HOSTS = ENV.allowed_hosts
+
+HITL_DATA_DIR = ENV.data_dir
+HITL_LEASE_SECONDS = ENV.lease_seconds
+HITL_SLICE_STEPS = ENV.slice_steps
+HITL_SLICE_SECONDS = ENV.slice_seconds
+HITL_POISON_CRASHES = ENV.poison_crashes
+HITL_WORKERS = ENV.workers
+HITL_WORKFLOW_APPS = ENV.workflow_apps
+
+INSTALLED_APPS = [
+    "runs",
+    *HITL_WORKFLOW_APPS,
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_htmx",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+]
+
+MIDDLEWARE = [
+    "hitl.middleware.RequestId",
+    "hitl.middleware.ContentPolicy",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "hitl.urls"
+WSGI_APPLICATION = "hitl.wsgi.application"
+APPEND_SLASH = True
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.debug",
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = {
+    "default": {
+        **environment.database(_database_url),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "ATOMIC_REQUESTS": False,
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "runs.User"
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/inbox/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+]
+
+LANGUAGE_CODE = "en-us"
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+# Whitenoise serves the source folders as they are. Where the folder staticfiles/ was made and `collectstatic` filled it (the image
+# does), names carry a hash and may be cached for ever.
+_collected = BASE_DIR / "staticfiles"
+STATIC_URL = "/static/"
+STATIC_ROOT = _collected if _collected.exists() else None
+STATICFILES_DIRS = [path for path in [BASE_DIR / "static"] if path.exists()]
+WHITENOISE_USE_FINDERS = STATIC_ROOT is None
+WHITENOISE_AUTOREFRESH = DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if STATIC_ROOT
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_NAME = "hitl_session"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_COOKIE_NAME = "hitl_csrf"
+CSRF_COOKIE_SAMESITE = "Lax"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+LOGGING = logs.config(ENV.log_format)
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "hitl",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "SERVE_INCLUDE_SCHEMA": False,
+}
