@@ -1,0 +1,136 @@
+"""What templates may say: {% load hitl %}. Each filter is a name for a pure function beside this module."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from runs.engine import canonical
+
+from . import hidden, links, markdown, pretty, words
+
+register = template.Library()
+
+RISKS = ("low", "medium", "high", "critical")
+
+
+@register.filter
+def drawn(value: object) -> SafeString:
+    """Text with hidden characters drawn as boxes."""
+    return hidden.draw(str(value))
+
+
+@register.filter
+def linked(value: object) -> SafeString:
+    """Text with hidden characters drawn and addresses set as addresses, none of them live."""
+    return links.draw(str(value))
+
+
+@register.filter
+def agent_words(value: object) -> SafeString:
+    """Sanitised Markdown."""
+    return markdown.render(str(value))
+
+
+@register.filter
+def json(value: Any) -> str:
+    """Exact JSON on one line."""
+    return canonical.dumps(value)
+
+
+@register.filter
+def json_laid_out(value: Any) -> str:
+    """Exact JSON in lines, for text fields."""
+    return canonical.dumps(value, indent=2)
+
+
+@register.filter
+def json_inline(value: Any) -> SafeString:
+    return pretty.inline(value)
+
+
+@register.filter
+def json_lines(value: Any) -> list[pretty.Line]:
+    return pretty.lines(value)
+
+
+@register.filter
+def pointer(value: str) -> str:
+    return pretty.pointer_words(value)
+
+
+@register.filter
+def run_id(value: UUID | str) -> str:
+    return words.short_id(value, "R-")
+
+
+@register.filter
+def approval_id(value: UUID | str) -> str:
+    return words.short_id(value, "A-")
+
+
+@register.filter
+def span(value: float) -> str:
+    return words.span(value, parts=2)
+
+
+@register.filter
+def size(value: int) -> str:
+    return words.size(value)
+
+
+@register.simple_tag(takes_context=True)
+def ago(context: template.Context, at: datetime | None) -> SafeString | str:
+    """How long ago, the exact instant in the title."""
+    return _time(at, words.age(at, _now(context))) if at else ""
+
+
+@register.simple_tag(takes_context=True)
+def at(context: template.Context, moment: datetime | None) -> SafeString | str:
+    """A point in time as people say it, the exact instant in the title."""
+    return _time(moment, words.moment(moment, _now(context))) if moment else ""
+
+
+@register.simple_tag
+def icon(name: str, kind: str = "") -> SafeString:
+    """A sign of the sprite; the word beside it carries the meaning."""
+    return format_html(
+        '<svg class="icon {}" aria-hidden="true"><use href="{}#{}"/></svg>',
+        kind,
+        static("icons/hitl.svg"),
+        name,
+    )
+
+
+@register.inclusion_tag("parts/_risk.html")
+def risk(level: str | None, form: str = "chip") -> dict[str, Any]:
+    """One to four bars, with the word (chip) or with a label (row)."""
+    known = level if level in RISKS else None
+    height = RISKS.index(known) + 1 if known else 0
+    return {"level": known, "form": form, "bars": [n < height for n in range(4)]}
+
+
+@register.inclusion_tag("parts/_quorum.html")
+def quorum(have: int, need: int) -> dict[str, Any]:
+    """One box a vote, ticked when it was given."""
+    shown = min(need, 8)
+    boxes = [{"x": 18 * n, "on": n < have} for n in range(shown)]
+    return {"have": have, "need": need, "boxes": boxes, "width": 18 * shown}
+
+
+def _now(context: template.Context) -> datetime:
+    # One now a page: two ages on it never contradict each other. Views and tests may hand it in.
+    now = context.get("now")
+    return now if isinstance(now, datetime) else timezone.now()
+
+
+def _time(moment: datetime, text: str) -> SafeString:
+    exact = words.exact(moment)
+    return format_html('<time datetime="{}" title="{}">{}</time>', exact, exact, text)

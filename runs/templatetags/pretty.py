@@ -1,0 +1,172 @@
+"""JSON laid out for people: coloured lines, differences by row and by line. Numbers keep every digit."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.utils.safestring import SafeString, mark_safe
+
+from runs.engine import canonical
+
+from . import hidden, links
+
+_TOKEN: Final = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*"(?=:))|(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>-?\d[\d.eE+-]*|true|false|null)'
+)
+_CLASSES: Final = {"key": "k", "text": "v", "word": "n"}
+DIFF_LINES: Final = 4_000  # above this a difference by lines costs more than it tells; rows are shown instead
+MISSING: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a code block: number, sign ("", "+", "−"), HTML."""
+
+    number: int | None
+    sign: str
+    html: SafeString
+
+    @property
+    def kind(self) -> str:
+        return {"+": "add", "−": "del"}.get(self.sign, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One place where two documents differ: pointer, and both sides as HTML (None where it has nothing)."""
+
+    path: str
+    was: SafeString | None
+    now: SafeString | None
+
+
+def lines(value: Any) -> list[Line]:
+    """A document as numbered, coloured lines."""
+    return text_lines(canonical.dumps(value, indent=2))
+
+
+def text_lines(text: str, *, json: bool = True) -> list[Line]:
+    paint = _paint if json else links.draw
+    return [Line(number, "", paint(line)) for number, line in enumerate(text.split("\n"), 1)]
+
+
+def inline(value: Any) -> SafeString:
+    """A value on one line, as JSON, hidden characters drawn and addresses set as addresses."""
+    if isinstance(value, str):
+        return mark_safe(f'"{links.draw(_inner(value))}"')  # noqa: S308 (drawn)
+    text = canonical.dumps(value)
+    return _paint(text) if isinstance(value, (dict, list)) else hidden.draw(text)
+
+
+def changes(before: Any, after: Any) -> list[Change]:
+    """The leaves in which two documents differ, in the order of the pointers."""
+    return [_change(path, was, now) for path, was, now in _differing(before, after, "")]
+
+
+def difference(before: Any, after: Any, *, context: int = 3) -> list[Line] | None:
+    """Both documents as one list of lines with signs; None when they are too long for that.
+
+    Unchanged stretches longer than twice the context are folded into one line that says how many.
+    """
+    old, new = (canonical.dumps(side, indent=2).split("\n") for side in (before, after))
+    if len(old) + len(new) > DIFF_LINES:
+        return None
+    result: list[Line] = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for group in matcher.get_grouped_opcodes(context):
+        if group[0][3] > (result[-1].number or 0 if result else 0):
+            result.append(_fold(group[0][3] - (result[-1].number or 0 if result else 0)))
+        for tag, i1, i2, j1, j2 in group:
+            result += _opcode(tag, old[i1:i2], new[j1:j2], i1, j1)
+    tail = len(new) - (result[-1].number or 0) if result else 0
+    return [*result, _fold(tail)] if tail > 0 else result
+
+
+def findings(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, int]]]:
+    """(pointer, {name: count}) of each text or key of a document that has hidden characters."""
+    if isinstance(value, str):
+        found = hidden.count(value)
+        if found:
+            yield path, dict(found)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from findings(item, f"{path}/{index}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            place = f"{path}/{canonical.escape(key)}"
+            yield from ((place, dict(found)) for found in [hidden.count(key)] if found)
+            yield from findings(item, place)
+
+
+def pointer_words(path: str) -> str:
+    """A JSON Pointer as people write a path: "/params/period_from" is "params.period_from"."""
+    tokens = [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
+    return ".".join(tokens) or "the whole"
+
+
+def _paint(line: str) -> SafeString:
+    parts: list[str] = []
+    end = 0
+    for match in _TOKEN.finditer(line):
+        kind = match.lastgroup or "word"
+        drawn = links.draw(match.group()) if kind == "text" else hidden.draw(match.group())
+        parts += [hidden.draw(line[end : match.start()]), f'<span class="{_CLASSES[kind]}">{drawn}</span>']
+        end = match.end()
+    parts.append(hidden.draw(line[end:]))
+    return mark_safe("".join(parts))  # noqa: S308 (every part is drawn)
+
+
+def _inner(text: str) -> str:
+    return canonical.dumps(text)[1:-1]
+
+
+def _differing(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            place = f"{path}/{canonical.escape(key)}"
+            yield from _differing(before.get(key, MISSING), after.get(key, MISSING), place)
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (was, now) in enumerate(zip(before, after, strict=True)):
+            yield from _differing(was, now, f"{path}/{index}")
+    elif before is MISSING or after is MISSING or not canonical.same(before, after):
+        yield path, before, after
+
+
+def _change(path: str, was: Any, now: Any) -> Change:
+    if isinstance(was, str) and isinstance(now, str):
+        return Change(path, *_marked(_inner(was), _inner(now)))
+    return Change(path, *(None if side is MISSING else inline(side) for side in (was, now)))
+
+
+def _marked(was: str, now: str) -> tuple[SafeString, SafeString]:
+    """Two texts with the stretch that differs marked, found by what they share at both ends."""
+    start = _shared(was, now)
+    back = _shared(was[start:][::-1], now[start:][::-1])
+    return _mark(was, start, len(was) - back, "del"), _mark(now, start, len(now) - back, "ins")
+
+
+def _shared(left: str, right: str) -> int:
+    """Length of what two texts have in common at their start."""
+    short = min(len(left), len(right))
+    return next((index for index in range(short) if left[index] != right[index]), short)
+
+
+def _mark(text: str, start: int, end: int, tag: str) -> SafeString:
+    head, middle, tail = hidden.draw(text[:start]), hidden.draw(text[start:end]), hidden.draw(text[end:])
+    return mark_safe(f'"{head}{f"<{tag}>{middle}</{tag}>" if middle else ""}{tail}"')  # noqa: S308 (drawn)
+
+
+def _opcode(tag: str, old: Sequence[str], new: Sequence[str], i: int, j: int) -> list[Line]:
+    if tag == "equal":
+        return [Line(j + offset, "", _paint(line)) for offset, line in enumerate(new, 1)]
+    gone = [Line(i + offset, "−", _paint(line)) for offset, line in enumerate(old, 1)]
+    return gone + [Line(j + offset, "+", _paint(line)) for offset, line in enumerate(new, 1)]
+
+
+def _fold(count: int) -> Line:
+    what = "1 line as before" if count == 1 else f"{count} lines as before"
+    return Line(None, "", mark_safe(f'<span class="cm">{what}</span>'))  # noqa: S308 (a number and our words)

@@ -1,0 +1,71 @@
+"""Times, sizes and ids as a person says them. Pure: now is an argument."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_DAY: Final = 86_400
+
+
+def span(length: timedelta | float, *, parts: int = 1) -> str:
+    """A length of time: "0.4 s", "37 s", "17 min", "3 h", "2 d"; with parts=2 "3 h 17 min" up to a day."""
+    seconds = length.total_seconds() if isinstance(length, timedelta) else float(length)
+    seconds = max(seconds, 0.0)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else f"{round(seconds * 1000)} ms"
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= size)
+    if parts == 1 or unit == "s" or seconds > _DAY:
+        # Never rounded up past what is left; "1 d" would stand for anything from 24 to 48 hours.
+        size, unit = (3_600, "h") if unit == "d" and seconds < 2 * _DAY else (size, unit)
+        return f"{int(seconds // size)} {unit}"
+    smaller, name = _UNITS[[s for s, _ in _UNITS].index(size) + 1]
+    rest = int(seconds % size // smaller)
+    return f"{int(seconds // size)} {unit}" + (f" {rest} {name}" if rest else "")
+
+
+def age(at: datetime, now: datetime) -> str:
+    """How long ago: "3 h"; "now" below a second."""
+    seconds = (now - at).total_seconds()
+    return "now" if seconds < 1 else span(round(seconds) if seconds < 10 else seconds).replace(".0", "")
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """A point in time, 24 h clock, UTC: "14:20", "yesterday 16:40", "12 Jun 11:20", "12 Jun 2025 11:20"."""
+    at, now = at.astimezone(UTC), now.astimezone(UTC)
+    days = (at.date() - now.date()).days
+    clock = f"{at:%H:%M}"
+    near = {0: clock, -1: f"yesterday {clock}", 1: f"tomorrow {clock}"}
+    if days in near:
+        return near[days]
+    year = "" if at.year == now.year else f" {at.year}"
+    return f"{at.day} {at:%b}{year} {clock}"
+
+
+def exact(at: datetime) -> str:
+    """The instant with its zone, for datetime attributes and titles."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def short_id(value: UUID | str, prefix: str = "") -> str:
+    """Eight hex digits of an id: the last ones; the first of a time-ordered id stay the same for a minute."""
+    return prefix + str(value).replace("-", "")[-8:]
+
+
+def size(count: int) -> str:
+    """Bytes in the unit a person would take: "214 bytes", "2.1 kB", "1.0 MB"."""
+    if count < 1_000:
+        return f"{count} byte" if count == 1 else f"{count} bytes"
+    return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+
+
+def some(count: int, one: str, many: str = "") -> str:
+    """ "1 step", "2 steps", "1,284 rows"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listing(items: list[str], last: str = "and") -> str:
+    """ "a", "a and b", "a, b and c"."""
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}" if items else ""
