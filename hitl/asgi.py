@@ -1,4 +1,6 @@
-"""One origin, one port: raw ASGI routes for waiting and streams, Django's WSGI app in a thread pool beside them."""
+"""One origin, one port: raw ASGI routes for waiting and streams, Django's WSGI app in a thread pool beside
+them.
+"""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hitl.settings")
 
-from django.conf import settings  # noqa: E402
+from django.conf import settings
 
-from hitl.logging import begin, current  # noqa: E402
+from hitl.logging import begin, current
 
 REQUEST = "hitl_request"  # message header
 
@@ -30,7 +30,8 @@ app.conf.update(
     accept_content=["json"],
     worker_prefetch_multiplier=1,
     worker_cancel_long_running_tasks_on_connection_loss=False,
-    # The nameless exchange leads to the queue of that name without a binding kept in Redis: after FLUSHALL messages still arrive.
+    # The nameless exchange leads to the queue of that name without a binding kept in Redis: after FLUSHALL
+    # messages still arrive.
     task_queues=[Queue("runs", Exchange(""), routing_key="runs")],
     task_default_queue="runs",
     task_default_exchange="",

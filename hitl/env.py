@@ -1,4 +1,6 @@
-"""What the environment may say. Whatever is odd or unknown stops the start, with its name and the accepted form."""
+"""What the environment may say. Whatever is odd or unknown stops the start, with its name and the accepted
+form.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,8 @@ class Environment(BaseSettings):
     secret_key: str | None = Field(None, min_length=32, description="at least 32 characters, kept secret")
     debug: bool = Field(False, description="true or false")
     allowed_hosts: Names = Field(
-        ["127.0.0.1", "localhost", "[::1]"], description="host names separated by commas, as in hitl.example.org"
+        ["127.0.0.1", "localhost", "[::1]"],
+        description="host names separated by commas, as in hitl.example.org",
     )
     host: str = Field("127.0.0.1", pattern=r"^[0-9A-Za-z:.\-]+$", description="the address to listen on")
     port: int = Field(8000, ge=1, le=65535, description="a whole number from 1 to 65535")
@@ -58,7 +61,8 @@ class Environment(BaseSettings):
     workers: int = Field(2, ge=1, le=256, description="a whole number from 1 to 256")
     log_format: Literal["json", "text"] = Field("json", description="json or text")
     workflow_apps: Names = Field(
-        ["examples.refund"], description="Python packages separated by commas, as in examples.refund,shop.flows"
+        ["examples.refund"],
+        description="Python packages separated by commas, as in examples.refund,shop.flows",
     )
 
     @field_validator("allowed_hosts", "workflow_apps", mode="before")
@@ -176,7 +180,9 @@ def database(url: str) -> dict[str, Any]:
 
 
 def addresses(env: Environment) -> tuple[str, str]:
-    """Postgres and Redis: as told, otherwise the embedded ones that the supervisor noted in the data folder."""
+    """Postgres and Redis: as told, otherwise the embedded ones that the supervisor noted in the data
+    folder.
+    """
     note = env.data_dir / "servers.json"
     embedded = json.loads(note.read_text()) if note.exists() else {}
     nowhere = "127.0.0.1:1"  # refuses at once: `make up` has not run yet
@@ -189,7 +195,8 @@ def addresses(env: Environment) -> tuple[str, str]:
 def secret_key(env: Environment) -> str:
     """The key as told; the data folder's, which `make up` makes; or one that dies with the process.
 
-    A real database demands a told key: two web processes with a key each would sign each other's sessions out.
+    A real database demands a told key: two web processes with a key each would sign each other's sessions
+    out.
     """
     note = env.data_dir / "secret-key"
     if env.secret_key:
@@ -197,5 +204,8 @@ def secret_key(env: Environment) -> str:
     if note.exists():
         return note.read_text().strip()
     if env.database_url and not env.debug:
-        sys.exit("hitl does not start:\nHITL_SECRET_KEY is needed with DATABASE_URL. Accepted: at least 32 characters.")
+        sys.exit(
+            "hitl does not start:\n"
+            "HITL_SECRET_KEY is needed with DATABASE_URL. Accepted: at least 32 characters, kept secret."
+        )
     return secrets.token_urlsafe(48)

@@ -1,4 +1,6 @@
-"""`python -m hitl.guard GRACE`: holds a list of processes, told on stdin, and ends them when stdin ends. See process.Guard."""
+"""`python -m hitl.guard GRACE`: holds a list of processes, told on stdin, and ends them when stdin ends. See
+process.Guard.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """`/healthz`: the process answers. `/readyz`: what it needs is there; a 503 says in words what is not.
 
-`/readyz` is open to everybody, so it names the part and the kind of fault, never an address or a message of the driver.
+`/readyz` is open to everybody, so it names the part and the kind of fault, never an address or a message of
+the driver.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ def _sweep() -> str:
         raise NotReady("no sweep yet: is the sweeper running?")
     age = timezone.now() - last
     if age > SWEEP_LATE:
-        raise NotReady(f"the last sweep was {age.total_seconds():.0f} s ago ({last.isoformat(timespec='seconds')})")
+        raise NotReady(
+            f"the last sweep was {age.total_seconds():.0f} s ago ({last.isoformat(timespec='seconds')})"
+        )
     return f"{last.isoformat(timespec='seconds')}"
 
 

@@ -1,7 +1,8 @@
 """Logs of one JSON object a line, with the ids of run, step and request.
 
-Ids come from two places: what the process is busy with (`working`, a context variable), and what a single message says by
-`extra={"run": …, "step": …}`; the message wins. Nothing below `hitl` has to import this module.
+Ids come from two places: what the process is busy with (`working`, a context variable), and what a single
+message says by `extra={"run": …, "step": …}`; the message wins. Nothing below `hitl` has to import this
+module.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ IDS = ("request", "run", "branch", "step")
 
 _context: ContextVar[dict[str, str]] = ContextVar("hitl_log", default={})  # noqa: B039  # never changed in place
 
-redactors: list[Callable[[str], str]] = []  # each gets the finished line and gives it back without what is secret
+redactors: list[
+    Callable[[str], str]
+] = []  # each gets the finished line and gives it back without what is secret
 
 
 def current() -> dict[str, str]:
@@ -41,7 +44,9 @@ def begin(**ids: str) -> None:
 
 
 def _ids(record: logging.LogRecord) -> dict[str, str]:
-    said = {name: str(getattr(record, name)) for name in IDS if isinstance(getattr(record, name, None), str | int)}
+    said = {
+        name: str(getattr(record, name)) for name in IDS if isinstance(getattr(record, name, None), str | int)
+    }
     return {**current(), **said}
 
 
@@ -80,7 +85,10 @@ def config(style: str) -> dict[str, Any]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"json": {"()": "hitl.logging.JsonFormatter"}, "text": {"()": "hitl.logging.TextFormatter"}},
+        "formatters": {
+            "json": {"()": "hitl.logging.JsonFormatter"},
+            "text": {"()": "hitl.logging.TextFormatter"},
+        },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": style}},
         "root": {"handlers": ["stderr"], "level": "INFO"},
         "loggers": {

@@ -26,13 +26,17 @@ POLICY = "; ".join(
         "form-action 'self'",
     ]
 )
-GIVEN_ID = re.compile(r"[A-Za-z0-9._\-]{1,64}")  # anything else from outside would be a way to write into our logs
+GIVEN_ID = re.compile(
+    r"[A-Za-z0-9._\-]{1,64}"
+)  # anything else from outside would be a way to write into our logs
 
 log = logging.getLogger("hitl.request")
 
 
 class RequestId:
-    """Takes X-Request-Id from a proxy or makes one, answers with it, and puts it on every log line of the request."""
+    """Takes X-Request-Id from a proxy or makes one, answers with it, and puts it on every log line of the
+    request.
+    """
 
     def __init__(self, get_response: Next) -> None:
         self.get_response = get_response

@@ -1,7 +1,8 @@
-"""Child processes that are stopped for certain: by us, by the guard when we were killed, or by the next start.
+"""Child processes that are stopped for certain: by us, by the guard when we were killed, or by the next
+start.
 
-A process is known by its id and its start time, because ids are used again. Each child leads a process group of its own, so that
-Ctrl-C reaches only its parent, and so that killing the group takes pool children along.
+A process is known by its id and its start time, because ids are used again. Each child leads a process group
+of its own, so that Ctrl-C reaches only its parent, and so that killing the group takes pool children along.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -33,10 +35,8 @@ class Identity:
         """Does nothing when the process, and with it the claim to the id, is gone."""
         if not self.alive():
             return
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,7 +54,9 @@ def myself() -> Identity:
 
 
 def started(pid: int) -> str | None:
-    """When the process began, in whatever words the system has; None for one that is gone or only waits to be reaped."""
+    """When the process began, in whatever words the system has; None for one that is gone or only waits to
+    be reaped.
+    """
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -62,7 +64,9 @@ def started(pid: int) -> str | None:
         except OSError:
             return None
         return None if fields[0] in "ZX" else fields[19]
-    shown = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    shown = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
     state, _, begun = shown.stdout.strip().partition(" ")
     return None if not state or state.startswith("Z") else begun.strip()
 
@@ -72,7 +76,9 @@ def command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
-        shown = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        shown = subprocess.run(
+            ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+        )
         return shown.stdout.strip()
 
 
@@ -144,16 +150,16 @@ class Child:
         self.signal(self.identity.stop)
 
     def signal(self, number: int) -> None:
-        """To the whole group. The id is ours for as long as we have not reaped it, so nobody else can be hit."""
+        """To the whole group. The id is ours for as long as we have not reaped it, so nobody else can be
+        hit.
+        """
         if self._popen.poll() is None:
             os.killpg(self._popen.pid, number)
 
     def kill(self) -> None:
         """SIGKILL to the group, its orphans too: a group outlives its leader."""
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         self._popen.wait()
 
     def wait(self, seconds: float) -> bool:

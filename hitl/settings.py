@@ -94,8 +94,8 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Whitenoise serves the source folders as they are. Where the folder staticfiles/ was made and `collectstatic` filled it (the image
-# does), names carry a hash and may be cached for ever.
+# Whitenoise serves the source folders as they are. Where the folder staticfiles/ was made and `collectstatic`
+# filled it (the image does), names carry a hash and may be cached for ever.
 _collected = BASE_DIR / "staticfiles"
 STATIC_URL = "/static/"
 STATIC_ROOT = _collected if _collected.exists() else None
@@ -119,7 +119,9 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "hitl_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
-DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits
+DATA_UPLOAD_MAX_MEMORY_SIZE = (
+    12 * 1024 * 1024
+)  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 LOGGING = logs.config(ENV.log_format)
