@@ -1,0 +1,48 @@
+"""Fixtures for every folder. The servers are started by tests/kit/plugin.py, before Django's settings are
+read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.kit import chromium
+from tests.kit.plugin import SERVERS
+from tests.kit.servers import Servers
+from tests.kit.stack import Stack
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> Servers:
+    return pytestconfig.stash[SERVERS]
+
+
+@pytest.fixture
+def make_stack(servers: Servers) -> Iterator[Callable[..., Stack]]:
+    """For a test that chooses its processes: `make_stack(env={…}).start(workers=["w1"])`."""
+    made: list[Stack] = []
+
+    def make(**options: dict[str, str]) -> Stack:
+        made.append(Stack(servers, **options))
+        return made[-1]
+
+    yield make
+    for stack in made:
+        stack.stop()
+
+
+@pytest.fixture
+def stack(make_stack: Callable[..., Stack]) -> Stack:
+    """Web, two workers of one child each, a sweeper."""
+    return make_stack().start()
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """`make test` has made sure of it; a bare pytest says what is missing."""
+    found = chromium.find()
+    if found is None:
+        pytest.fail(chromium.ADVICE, pytrace=False)
+    return found

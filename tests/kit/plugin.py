@@ -1,0 +1,41 @@
+"""Loaded by pytest before anything else (`-p`): the servers must stand before Django's settings are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import hypothesis
+import pytest
+
+from tests.kit.servers import SECRET_KEY, Servers
+from tests.sizes import size
+
+SERVERS = pytest.StashKey[Servers]()
+
+for name in [name for name in os.environ if name.startswith("HITL_") and not name.startswith("HITL_TEST_")]:
+    del os.environ[name]  # what somebody set for `make up` has no business here
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    servers = Servers()
+    early_config.stash[SERVERS] = servers
+    early_config.add_cleanup(servers.stop)
+    servers.start()
+    os.environ["HITL_SECRET_KEY"] = SECRET_KEY
+    os.environ["HITL_DATA_DIR"] = str(servers.folder)
+    os.environ["HITL_LOG_FORMAT"] = "text"
+    os.environ.setdefault("HITL_WORKFLOW_APPS", "examples.refund,tests.kit.flows")
+    return (yield)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.register_profile(
+        "hitl",
+        max_examples=size("property examples"),
+        stateful_step_count=size("stateful steps"),
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("hitl")

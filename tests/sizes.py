@@ -1,0 +1,27 @@
+"""How big each kind of case is: the smallest size that can still fail, and the full one of `make
+test-long`.
+"""
+
+from __future__ import annotations
+
+import os
+
+VARIABLE = "HITL_TEST_SIZE"
+LONG = os.environ.get(VARIABLE, "small") == "long"
+
+#   what                     small   long
+TABLE: dict[str, tuple[int, int]] = {
+    "property examples": (60, 3_000),
+    "stateful steps": (20, 100),
+    "race rounds": (3, 50),
+    "kills": (2, 25),
+    "history events": (300, 20_000),
+    "state items": (200, 5_000),
+    "runs in a list": (60, 5_000),
+    "lanes": (4, 16),
+}
+
+
+def size(name: str) -> int:
+    small, long = TABLE[name]
+    return long if LONG else small
