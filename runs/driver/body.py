@@ -1,0 +1,85 @@
+"""Runs one node's body and says what came of it. Nothing an author's code does escapes from here."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+from runs.driver.context import AskAgain, CallFailed, Context
+from runs.engine import canonical
+from runs.engine.approval import document_of
+from runs.engine.canonical import Json
+from runs.engine.machine import error_of
+from runs.engine.position import LiveStep
+from runs.engine.retry import Retry
+from runs.engine.workflow import Workflow
+from runs.errors import LateResult
+
+_MAX_TRACEBACK = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class StepScope:
+    """What a body works on: the step, the state as it sees it, and its context."""
+
+    workflow: Workflow
+    step: LiveStep
+    state: Any
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    update: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    document: dict[str, Json]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt failed. `policy` is the call's if a call failed with one of its own, else the node's."""
+
+    error: Exception
+    facts: dict[str, Json]
+    policy: Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Reopened:
+    """The approved action is not the one that would be used; the approval opens anew."""
+
+    node: str
+    reason: str
+
+
+Outcome = Completed | Asked | Failed | Reopened
+
+
+def run_body(scope: StepScope) -> Outcome:
+    """Run the body. `LateResult` passes through: it tells the worker to let go of the step."""
+    node = scope.workflow.nodes[scope.step.node]
+    try:
+        value = node.body(scope.state, scope.context)
+        if node.approval is None:
+            return Completed(value)
+        document = document_of(value, way=scope.workflow.way(node.name), options=node.approval, node=node.name)
+        return Asked(document, canonical.digest(document))
+    except LateResult:
+        raise
+    except AskAgain as again:
+        return Reopened(again.node, again.reason)
+    except CallFailed as failed:
+        return Failed(failed.error, {**facts_of(failed.error), "call": failed.name}, failed.retry or node.retry)
+    except Exception as error:
+        return Failed(error, facts_of(error), node.retry)
+
+
+def facts_of(error: Exception) -> dict[str, Json]:
+    """An exception as data, with its traceback from the author's frame on."""
+    frames = traceback.format_exception(type(error), error, error.__traceback__)
+    return {**error_of(error), "traceback": canonical.visible("".join(frames))[-_MAX_TRACEBACK:]}

@@ -1,0 +1,242 @@
+"""`ctx`: what a node's body may ask for."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.driver.port import Call, Entry, Port
+from runs.engine import canonical
+from runs.engine.approval import approved_digest
+from runs.engine.canonical import Json
+from runs.engine.retry import Retry
+from runs.engine.state import storable
+from runs.errors import ApprovalMismatch, JournalMismatch, NotApproved, StateNotStorable
+
+
+class CallFailed(Exception):
+    """A call raised. Carries the error and the call's own retry policy, if it has one."""
+
+    def __init__(self, error: Exception, retry: Retry | None, name: str) -> None:
+        super().__init__(str(error))
+        self.error, self.retry, self.name = error, retry, name
+
+
+class AskAgain(BaseException):
+    """What is about to be done is not what was approved. A BaseException, so that no author's `except Exception` hides it."""
+
+    def __init__(self, node: str, reason: str) -> None:
+        super().__init__(node)
+        self.node, self.reason = node, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """An action that people approved: the arguments to use are `args`, whether edited or not."""
+
+    node: str
+    approval_id: str
+    key: str
+    tool: str
+    args: dict[str, Json]
+    edited: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision as the nodes after it see it. `by` is a person, or the system after a time-out."""
+
+    approval_id: str
+    outcome: str
+    by: Mapping[str, Json]
+    reason: str
+    comment: str
+    edited: bool
+    at: str
+    actions: Sequence[Mapping[str, Json]]
+
+    @property
+    def message(self) -> str:
+        """The text that came with it: the first action's message, or the comment."""
+        return next((str(action["message"]) for action in self.actions if action.get("message")), self.comment)
+
+
+@dataclass(slots=True)
+class Context:
+    """Given to every node as `ctx`.
+
+    run_id, node, attempt: where this is. key: the step's idempotency key; inside a call, the call's.
+    """
+
+    run_id: str
+    node: str
+    attempt: int
+    address: str
+    generation: int
+    branch: int
+    answers: Mapping[str, Any]
+    port: Port
+    _entries: dict[tuple[str, str], Entry] | None = None
+    _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _call_key: str | None = None
+
+    @property
+    def key(self) -> str:
+        return self._call_key or self._key_of("", "0")
+
+    # ---- calls
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        key: str | None = None,
+        effect: str = "none",
+        retry: Retry | None = None,
+        guarded_by: Approved | None = None,
+        idempotency_key: bool = False,
+    ) -> Any:
+        """Call a function once in the life of this step: its result is committed, and a later replay gets it from there.
+
+        args, kwargs: JSON values or pydantic models, for the function. name: default the function's.
+        key: tells calls of one name apart by more than their order. effect: none, reversible or irreversible.
+        retry: this call's own policy (default the node's). guarded_by: only with the arguments that were approved.
+        idempotency_key: passes `idempotency_key=` to the function, the same for every attempt.
+        Returns the result as JSON values. Raises what the function raises, `JournalMismatch` or `ApprovalMismatch`.
+        """
+        label = name or getattr(function, "__name__", type(function).__name__)
+        occurrence = key if key is not None else str(self._count(label))
+        given = storable({"args": list(args), "kwargs": dict(kwargs or {})}, path=f"/{label}")
+        digest = canonical.digest(given)
+        if guarded_by is not None:
+            _check_guard(function, args, kwargs or {}, guarded_by)
+        known = self._known(label, occurrence, digest, given)
+        if known is not None:
+            return canonical.loads(known)
+        call_key = self._key_of(label, occurrence)
+        extra = {"idempotency_key": call_key} if idempotency_key else {}
+        started = time.monotonic()
+        self._call_key = call_key
+        try:
+            raw = function(*args, **(kwargs or {}), **extra)
+        except Exception as error:
+            raise CallFailed(error, retry, label) from error
+        finally:
+            self._call_key = None
+        result = canonical.dumps(_result(raw, label))
+        took = time.monotonic() - started
+        self.port.commit_call(Call(label, occurrence, digest, result, effect, call_key, took))
+        return canonical.loads(result)
+
+    def _count(self, label: str) -> int:
+        self._counts[label] = self._counts.get(label, 0) + 1
+        return self._counts[label] - 1
+
+    def _key_of(self, label: str, occurrence: str) -> str:
+        parts = "\n".join([self.run_id, self.address, label, occurrence, str(self.generation)])
+        return hashlib.sha256(parts.encode()).hexdigest()[:40]
+
+    def _known(self, label: str, occurrence: str, digest: str, given: Json) -> str | None:
+        """The result of an earlier attempt, or one of a branch left behind (which then becomes this branch's own)."""
+        if self._entries is None:
+            self._read_journal()
+        assert self._entries is not None
+        entry = self._entries.get((label, occurrence))
+        if entry is not None:
+            if entry.args_digest != digest:
+                raise JournalMismatch(
+                    f"The journal holds {label!r} (call {occurrence}) with other arguments than it is asked for now; "
+                    "a node must ask for the same calls every time it runs.",
+                    call=label,
+                    occurrence=occurrence,
+                    recorded=entry.args_digest,
+                    asked=given,
+                )
+            return entry.result
+        left = self._left.get((label, occurrence))
+        if left is None or left.args_digest != digest:
+            return None
+        key = self._key_of(label, occurrence)
+        self.port.commit_call(
+            Call(label, occurrence, digest, left.result, left.effect, key, 0.0, reused_from=left.branch)
+        )
+        return left.result
+
+    def _read_journal(self) -> None:
+        self._entries = {}
+        for entry in sorted(self.port.entries(), key=lambda entry: entry.branch):
+            place = self._entries if entry.visible else self._left
+            place[entry.name, entry.occurrence] = entry
+
+    # ---- decisions
+
+    def approved(self, node: str, *, key: str | None = None) -> Approved:
+        """The action that people approved at this approval; `key` if it had several. Raises `NotApproved`."""
+        answer = self._answer(node)
+        actions = {action["key"]: action for action in answer["actions"]}
+        if key is None and len(actions) > 1:
+            raise NotApproved(f"{node!r} had {len(actions)} actions; say key= (one of {', '.join(actions)}).")
+        action = actions.get(key) if key is not None else next(iter(actions.values()), None)
+        if action is None or action["decision"] != "approve":
+            said = action["decision"] if action else answer["outcome"]
+            raise NotApproved(f"{node!r} was not approved: {said}.", node=node, outcome=answer["outcome"])
+        if approved_digest(answer["actions"]) != self.port.approved_digest(answer["approval"]):
+            raise AskAgain(node, "payload_changed")
+        return Approved(
+            node, answer["approval"], action["key"], action["tool"], action["args"], answer["edited"], action["message"]
+        )
+
+    def decision(self, node: str) -> Decision:
+        """What was decided at this approval, whatever it was. Raises `NotApproved` if nothing was."""
+        answer = self._answer(node)
+        return Decision(
+            answer["approval"],
+            answer["outcome"],
+            answer["by"],
+            answer["reason"],
+            answer["comment"],
+            answer["edited"],
+            answer["at"],
+            answer["actions"],
+        )
+
+    def _answer(self, node: str) -> Any:
+        if node not in self.answers:
+            raise NotApproved(f"Nothing was decided at {node!r} on the way here.", node=node)
+        return self.answers[node]
+
+
+def _check_guard(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], approved: Approved
+) -> None:
+    """The arguments must be the approved ones, whether they are passed by place or by name."""
+    given = dict(kwargs)
+    if args:
+        try:
+            given = dict(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
+        except (TypeError, ValueError):
+            given = {"args": list(args), **kwargs}
+    if not canonical.same(storable(given), approved.args):
+        raise ApprovalMismatch(
+            f"The call has other arguments than {approved.node!r} approved.",
+            approved=approved.args,
+            given=storable(given),
+        )
+
+
+def _result(raw: Any, label: str) -> Json:
+    try:
+        return storable(raw)
+    except StateNotStorable as error:
+        raise StateNotStorable(
+            f"{label!r} returned something that cannot be stored: {error.detail}", errors=error.errors, **error.facts
+        ) from None

@@ -1,0 +1,46 @@
+"""What the driver needs of the world outside: a journal that can be read and written, and the decisions it trusts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from runs.engine.canonical import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A committed result of a call. `branch` is where it was committed; `visible` if that counts for this branch."""
+
+    name: str
+    occurrence: str
+    args_digest: str
+    result: str
+    branch: int
+    visible: bool
+    effect: str = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call about to be committed. `result` is canonical JSON text; `took` in seconds."""
+
+    name: str
+    occurrence: str
+    args_digest: str
+    result: str
+    effect: str
+    key: str
+    took: float
+    reused_from: int | None = None
+
+
+class Port(Protocol):
+    def entries(self) -> list[Entry]:
+        """Every journal entry of this step's address, of all branches of the run."""
+
+    def commit_call(self, call: Call) -> None:
+        """Commit a call's result, fenced. Raises `LateResult` if the step is not ours any more."""
+
+    def approved_digest(self, approval_id: str) -> str:
+        """What the decisive vote recorded as the digest of the approved actions; empty if there is none."""

@@ -1,0 +1,12 @@
+"""The engine: plain Python that decides what happens to a run. No Django, no I/O, no clock, no randomness.
+
+Authors import from here:
+
+    from runs.engine import Action, Ask, Retry, Workflow, START, END, append
+"""
+
+from runs.engine.retry import Retry
+from runs.engine.state import append
+from runs.engine.workflow import END, START, Action, Ask, Workflow
+
+__all__ = ["END", "START", "Action", "Ask", "Retry", "Workflow", "append"]

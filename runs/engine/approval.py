@@ -1,0 +1,302 @@
+"""Approvals: the document people see, its digest, what an answer does to it, and when votes decide.
+
+Pure. An approval's document holds title, facts, reason, the agent's note and the actions; the digest covers all of it,
+so a decision names exactly what was on the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from runs.engine import canonical
+from runs.engine.canonical import Json
+from runs.engine.patch import difference, pointer
+from runs.engine.schema import check_schema, validate
+from runs.engine.state import storable
+from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Way
+from runs.errors import (
+    BadRequest,
+    DecisionNotAllowed,
+    EditorMayNotApprove,
+    Problem,
+    ReasonRequired,
+    SchemaViolation,
+    Unprocessable,
+)
+
+DEFAULT_ALLOWED: Final = ("approve", "reject", "respond")
+MAX_COMMENT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ActionDecision:
+    """What a person says about one action. `args` only with edit, `message` mostly with reject and respond."""
+
+    key: str
+    type: str
+    args: Json = None
+    message: str = ""
+
+    def as_dict(self) -> dict[str, Json]:
+        return {"key": self.key, "type": self.type, "args": self.args, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class VoteFact:
+    """A vote of the present version: by whom, and its decisions without the arguments."""
+
+    user: str
+    signature: str
+    outcome: str
+
+
+@dataclass(slots=True)
+class Judged:
+    """What an answer comes to: a new document if it edits, the outcome if it decides."""
+
+    document: dict[str, Json]
+    edited: bool
+    vote: VoteFact
+    decided: str | None = None
+    results: list[dict[str, Json]] = field(default_factory=list)
+
+
+# ---- opening
+
+
+def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) -> dict[str, Json]:
+    """The document of a new approval from what the approval function returned. Raises `SchemaViolation`."""
+    ask = asked if isinstance(asked, Ask) else Ask(asked)
+    actions = [ask.actions] if isinstance(ask.actions, Action) else list(ask.actions)
+    if not actions or not all(isinstance(action, Action) for action in actions):
+        raise SchemaViolation(
+            f"The approval {node!r} returns an Action, a list of them, or an Ask; it returned {type(asked).__name__}.",
+            path="",
+            type=type(asked).__name__,
+        )
+    may_respond = "respond" in way.outcomes or len(actions) > 1
+    drawn = [_action(action, index, may_respond=may_respond) for index, action in enumerate(actions)]
+    keys = [action["key"] for action in drawn]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice:
+        raise SchemaViolation(f"Two actions of {node!r} have the key {twice!r}; give each one its own.", path="")
+    if options.on_timeout == "approve" and any(action["effect"] == "irreversible" for action in drawn):
+        raise SchemaViolation(f"{node!r} may not approve an irreversible action by time-out.", path="")
+    return {
+        "title": ask.title or _title(drawn),
+        "reason": ask.reason,
+        "agent_note": ask.agent_note,
+        "facts": [
+            {"label": label, "value": storable(value, path=f"/facts/{label}")} for label, value in ask.facts.items()
+        ],
+        "actions": drawn,
+    }
+
+
+def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]:
+    path = f"/actions/{index}"
+    args = storable(dict(action.args), path=f"{path}/args")
+    schema = _json_schema(action.schema)
+    problems = check_schema(schema) or validate(args, schema)
+    if problems:
+        raise SchemaViolation(f"The arguments of {action.tool!r} do not fit its schema.", errors=problems)
+    if action.risk is not None and action.risk not in RISKS:
+        raise SchemaViolation(f"risk={action.risk!r} of {action.tool!r} is not one of {', '.join(RISKS)}.", path=path)
+    editable = [name if name.startswith("/") else pointer([name]) for name in action.editable]
+    return {
+        "key": action.key or action.tool,
+        "tool": action.tool,
+        "args": args,
+        "schema": schema,
+        "allowed": _allowed(action, editable=bool(editable), may_respond=may_respond),
+        "editable": editable,
+        "effect": action.effect,
+        "risk": action.risk,
+    }
+
+
+def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]:
+    told = list(action.allowed) if action.allowed is not None else list(DEFAULT_ALLOWED)
+    unknown = [answer for answer in told if answer not in DECISIONS]
+    if unknown:
+        raise SchemaViolation(f"{action.tool!r} allows {unknown[0]!r}; answers are {', '.join(DECISIONS)}.", path="")
+    if editable and "edit" not in told:
+        told.append("edit")
+    if not may_respond and action.allowed is None:
+        told.remove("respond")
+    return [answer for answer in DECISIONS if answer in told]
+
+
+def _json_schema(schema: type[BaseModel] | Mapping[str, Any] | None) -> Json:
+    if schema is None:
+        return None
+    if isinstance(schema, Mapping):
+        return storable(dict(schema), path="/schema")
+    return schema.model_json_schema()
+
+
+def _title(actions: Sequence[Mapping[str, Json]]) -> str:
+    return actions[0]["tool"] if len(actions) == 1 else f"{len(actions)} actions"
+
+
+def approved_digest(results: Sequence[Mapping[str, Json]]) -> str:
+    """Digest of what was decided per action: what the worker recomputes before it acts."""
+    return canonical.digest([dict(result) for result in results])
+
+
+# ---- answering
+
+
+def judge(
+    document: Mapping[str, Json],
+    decisions: Sequence[ActionDecision],
+    *,
+    user: str,
+    comment: str,
+    options: ApprovalOptions,
+    votes: Sequence[VoteFact],
+    editors: Sequence[str],
+) -> Judged:
+    """Check one person's answer and say what it comes to. Raises; then nothing may be stored.
+
+    votes: those already cast for this version. editors: who made this version and edits before it (of its arguments).
+    """
+    actions = {action["key"]: action for action in document["actions"]}
+    _check_keys(actions, decisions)
+    if len(comment) > MAX_COMMENT:
+        raise Unprocessable(f"A comment has at most {MAX_COMMENT:,} characters.")
+    edited = False
+    drawn = []
+    for decision in decisions:
+        action = dict(actions[decision.key])
+        _check_decision(action, decision, comment=comment, options=options)
+        if decision.type == "edit" and not canonical.same(decision.args, action["args"]):
+            action["args"] = decision.args
+            edited = True
+        drawn.append(action)
+    order = list(actions)
+    drawn.sort(key=lambda action: order.index(action["key"]))
+    ordered = sorted(decisions, key=lambda decision: order.index(decision.key))
+    vote = VoteFact(user, _signature(ordered), outcome_of([decision.type for decision in ordered]))
+    judged = Judged({**document, "actions": drawn}, edited, vote)
+    counted = [vote] if edited else [*votes, vote]
+    makers = [*editors, user] if edited else list(editors)
+    if _decides(counted, vote, options) and not _only_its_editor(counted, makers, drawn, options):
+        judged.decided = vote.outcome
+        judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
+    elif vote.outcome != "reject" and not edited and _only_its_editor(counted, makers, drawn, options):
+        if options.quorum == 1:
+            raise EditorMayNotApprove()
+    return judged
+
+
+def outcome_of(types: Sequence[str]) -> str:
+    """The outcome of decisions per action: approve, reject, respond or mixed."""
+    kinds = {"approve" if kind == "edit" else kind for kind in types}
+    if kinds == {"respond"}:
+        return "respond"
+    if kinds == {"reject"}:
+        return "reject"
+    return "approve" if "reject" not in kinds else "mixed"
+
+
+def edit_problems(action: Mapping[str, Json], args: Json) -> list[Problem]:
+    """What is wrong with edited arguments: schema faults, and paths that may not be changed."""
+    if not isinstance(args, dict):
+        return [Problem("", "object_type", "the arguments are a JSON object")]
+    problems = [
+        Problem(change.path, "not_editable", f"{change.path} may not be changed here")
+        for change in difference(action["args"], args)
+        if not _may_change(change.path, action["editable"])
+    ]
+    return problems + validate(args, action["schema"])
+
+
+def _may_change(path: str, editable: Sequence[str]) -> bool:
+    return any(path == allowed or path.startswith(f"{allowed}/") for allowed in editable)
+
+
+def _check_keys(actions: Mapping[str, Json], decisions: Sequence[ActionDecision]) -> None:
+    told = [decision.key for decision in decisions]
+    for key in told:
+        if key not in actions:
+            raise BadRequest(
+                f"The approval has no action {key!r}.",
+                errors=[Problem("/decisions", "unknown_action", f"its actions are {', '.join(actions)}")],
+            )
+    if len(told) != len(set(told)):
+        raise BadRequest("An action is decided twice in one answer.")
+    missing = [key for key in actions if key not in told]
+    if missing:
+        raise BadRequest(
+            f"Nothing is said about {missing[0]!r}.",
+            errors=[Problem("/decisions", "missing_action", f"a decision for {key!r} is needed") for key in missing],
+        )
+
+
+def _check_decision(
+    action: Mapping[str, Json], decision: ActionDecision, *, comment: str, options: ApprovalOptions
+) -> None:
+    if decision.type not in DECISIONS:
+        raise BadRequest(f"{decision.type!r} is no answer; answers are {', '.join(DECISIONS)}.")
+    if decision.type not in action["allowed"]:
+        raise DecisionNotAllowed(
+            f"{decision.type!r} is not offered for {action['key']!r}; it allows {', '.join(action['allowed'])}.",
+            allowed=action["allowed"],
+        )
+    if decision.type == "reject" and options.reason_required and not (decision.message or comment).strip():
+        raise ReasonRequired("A reject needs a reason here; the workflow reads it.")
+    if decision.type == "respond" and not (decision.message or comment).strip():
+        raise ReasonRequired("To respond is to answer in place of the action: write the answer.")
+    if len(decision.message) > MAX_COMMENT:
+        raise Unprocessable(f"A message has at most {MAX_COMMENT:,} characters.")
+    if decision.type == "edit":
+        problems = edit_problems(action, decision.args)
+        if problems:
+            raise Unprocessable(f"The edited arguments of {action['key']!r} cannot be taken.", errors=problems)
+    elif decision.args is not None:
+        raise BadRequest(f"Arguments come with edit only, not with {decision.type}.")
+
+
+def _signature(decisions: Sequence[ActionDecision]) -> str:
+    # Two people agree when they decide alike about every action; an edit counts as approving the edited version.
+    return ",".join(
+        f"{decision.key}={'approve' if decision.type == 'edit' else decision.type}" for decision in decisions
+    )
+
+
+def _decides(votes: Sequence[VoteFact], vote: VoteFact, options: ApprovalOptions) -> bool:
+    alike = {other.user for other in votes if other.signature == vote.signature}
+    needed = options.reject_quorum if vote.outcome == "reject" else options.quorum
+    return len(alike) >= needed
+
+
+def _only_its_editor(
+    votes: Sequence[VoteFact],
+    editors: Sequence[str],
+    actions: Sequence[Mapping[str, Json]],
+    options: ApprovalOptions,
+) -> bool:
+    """Whether everybody who agreed so far also edited, for an action that cannot be undone."""
+    if options.editor_may_approve or not any(action["effect"] == "irreversible" for action in actions):
+        return False
+    if votes[-1].outcome in ("reject", "respond"):
+        return False
+    alike = {vote.user for vote in votes if vote.signature == votes[-1].signature}
+    return bool(editors) and alike <= set(editors)
+
+
+def _result(action: Mapping[str, Json], decision: ActionDecision) -> dict[str, Json]:
+    kind = decision.type
+    return {
+        "key": action["key"],
+        "tool": action["tool"],
+        "args": action["args"],
+        "effect": action["effect"],
+        "decision": "approve" if kind == "edit" else kind,
+        "message": decision.message,
+    }

@@ -1,0 +1,219 @@
+"""JSON as this product keeps it: parsed strictly, printed canonically, digested.
+
+Canonical form: UTF-8, object keys sorted by code point, no white space, integers with all their digits,
+floats by their shortest form that reads back the same (so 1.0 stays 1.0 and -0.0 stays -0.0), strings
+escaped only where JSON demands it. (RFC 8785 is not used: it cannot carry integers beyond 2^53.)
+
+Refused at every door: U+0000, lone surrogates, NaN and infinities, integers of more than 4,000 digits,
+duplicate keys, more than 100 levels. Each fault comes with the JSON Pointer where it stands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+from runs.errors import InvalidJson, Problem, TooLarge
+
+Json = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; recursive aliases cost more than they tell
+
+MAX_DEPTH: Final = 100
+MAX_DIGITS: Final = 4_000
+INPUT_LIMIT: Final = 1024 * 1024
+STATE_LIMIT: Final = 8 * 1024 * 1024
+_MAX_BITS: Final = 13_288  # 10**4000 has 13,288 bits; compared first, since counting digits is quadratic
+_MAX_REPORTED: Final = 20
+
+# Python refuses to print an int of more than 4,300 digits. Ours stop at 4,000, but an embedding program may have lowered it.
+if 0 < sys.get_int_max_str_digits() < MAX_DIGITS + 100:
+    sys.set_int_max_str_digits(MAX_DIGITS + 100)
+
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKET: Final = re.compile(r"[\[\]{}]")
+
+
+class _Marked:
+    """Stands in the parsed tree where a literal or key was at fault, until its path is known."""
+
+    __slots__ = ("code", "message", "value")
+
+    def __init__(self, code: str, message: str, value: Json = None) -> None:
+        self.code, self.message, self.value = code, message, value
+
+
+def parse(text: str | bytes, *, limit: int = INPUT_LIMIT) -> Json:
+    """Read one JSON document. Raises `InvalidJson` with pointers, or `TooLarge`."""
+    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+    if size > limit:
+        raise TooLarge(f"The document has {size:,} bytes; the limit is {limit:,}.", size=size, limit=limit)
+    if isinstance(text, bytes):
+        text = _decode(text)
+    _refuse_depth(text)
+    try:
+        tree = json.loads(
+            text,
+            object_pairs_hook=_pairs,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=lambda name: _Marked("non_finite_number", f"{name} is not a JSON number"),
+        )
+    except json.JSONDecodeError as error:
+        problem = Problem("", "syntax", f"{error.msg} at line {error.lineno}, column {error.colno}")
+        raise InvalidJson(
+            f"Not JSON: {problem.message}.", errors=[problem], line=error.lineno, column=error.colno
+        ) from None
+    check(tree)
+    return tree
+
+
+def check(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
+    """Raise `InvalidJson` with every fault (at most 20) of an already parsed document."""
+    problems = []
+    for problem in _faults(value, "", max_depth):
+        problems.append(problem)
+        if len(problems) == _MAX_REPORTED:
+            break
+    if problems:
+        first = problems[0]
+        raise InvalidJson(f"{first.message} at {first.path or 'the top'}.", errors=problems)
+
+
+def dumps(value: Json, *, indent: int | None = None) -> str:
+    """Canonical text of a document; with `indent`, the same order and numbers laid out for people."""
+    separators = (",", ":") if indent is None else (",", ": ")
+    return json.dumps(
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=separators, indent=indent
+    )
+
+
+def loads(text: str) -> Json:
+    """Read text that `dumps` wrote. Trusted: no checks."""
+    return json.loads(text)
+
+
+def digest(value: Json) -> str:
+    """SHA-256 of the canonical text, in hex."""
+    return hashlib.sha256(dumps(value).encode()).hexdigest()
+
+
+def same(left: Json, right: Json) -> bool:
+    """Equal as JSON: unlike `==`, tells 1 from 1.0 and from true, and 0.0 from -0.0."""
+    return first_difference(left, right) is None
+
+
+def first_difference(left: Json, right: Json, path: str = "") -> str | None:
+    """JSON Pointer of the first place where two documents differ, or None."""
+    if type(left) is not type(right):
+        return path
+    if isinstance(left, dict):
+        if left.keys() != right.keys():
+            return path
+        return _first(first_difference(left[key], right[key], f"{path}/{escape(key)}") for key in left)
+    if isinstance(left, list):
+        if len(left) != len(right):
+            return path
+        return _first(first_difference(a, b, f"{path}/{i}") for i, (a, b) in enumerate(zip(left, right, strict=True)))
+    if isinstance(left, float) and left == 0 == right:
+        return None if math.copysign(1, left) == math.copysign(1, right) else path
+    return None if left == right else path
+
+
+def escape(key: str) -> str:
+    """A key as a token of a JSON Pointer (RFC 6901), with what cannot be seen spelled out."""
+    return visible(key.replace("~", "~0").replace("/", "~1"))
+
+
+def visible(text: str) -> str:
+    """Text in which U+0000 and lone surrogates are written as `\\uXXXX`, so that it can be stored and shown."""
+    return "".join(f"\\u{ord(c):04x}" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
+
+
+def _first(found: Iterator[str | None]) -> str | None:
+    return next((path for path in found if path is not None), None)
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = Problem("", "not_utf8", f"byte {error.start} is not UTF-8")
+        raise InvalidJson("JSON is UTF-8.", errors=[problem]) from None
+
+
+def _refuse_depth(text: str) -> None:
+    # Before parsing: the parser recurses, and how deep it may go differs between versions of Python.
+    depth = 0
+    for bracket in _BRACKET.finditer(_STRING.sub("", text)):
+        depth += 1 if bracket.group() in "[{" else -1
+        if depth > MAX_DEPTH:
+            problem = Problem("", "too_deep", f"nested more than {MAX_DEPTH} levels deep")
+            raise InvalidJson(f"The document is {problem.message}.", errors=[problem], limit=MAX_DEPTH)
+
+
+def _pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    result: dict[str, Json] = {}
+    for key, value in pairs:
+        result[key] = (
+            _Marked("duplicate_key", f"the key {visible(key)!r} stands here twice", value) if key in result else value
+        )
+    return result
+
+
+def _integer(literal: str) -> Json:
+    if len(literal.lstrip("-")) > MAX_DIGITS:
+        return _Marked("number_too_long", f"an integer has at most {MAX_DIGITS:,} digits")
+    return int(literal)
+
+
+def _float(literal: str) -> Json:
+    value = float(literal)
+    return value if math.isfinite(value) else _Marked("non_finite_number", "the number is beyond a double")
+
+
+def _faults(value: Json, path: str, room: int) -> Iterator[Problem]:
+    if isinstance(value, str):
+        yield from _text_faults(value, path, "the text")
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int):
+        if value.bit_length() > _MAX_BITS:
+            yield Problem(path, "number_too_long", f"an integer has at most {MAX_DIGITS:,} digits")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield Problem(path, "non_finite_number", f"{value} is not a JSON number")
+    elif isinstance(value, _Marked):
+        yield Problem(path, value.code, value.message)
+        yield from _faults(value.value, path, room)
+    elif isinstance(value, (dict, list)):
+        yield from _container_faults(value, path, room)
+    else:
+        yield Problem(path, "not_json", f"{type(value).__name__} is not a JSON value")
+
+
+def _container_faults(value: dict[Any, Json] | list[Json], path: str, room: int) -> Iterator[Problem]:
+    if room == 0:
+        yield Problem(path, "too_deep", f"nested more than {MAX_DEPTH} levels deep")
+        return
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _faults(item, f"{path}/{index}", room - 1)
+        return
+    for key, item in value.items():
+        if not isinstance(key, str):
+            yield Problem(path, "not_json", f"the key {key!r} is not a text")
+            continue
+        place = f"{path}/{escape(key)}"
+        yield from _text_faults(key, place, "the key")
+        yield from _faults(item, place, room - 1)
+
+
+def _text_faults(text: str, path: str, what: str) -> Iterator[Problem]:
+    if "\0" in text:
+        yield Problem(path, "nul_character", f"{what} has the character U+0000")
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        yield Problem(path, "lone_surrogate", f"{what} has a lone surrogate")

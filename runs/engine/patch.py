@@ -1,0 +1,145 @@
+"""RFC 6902 patches: made from what a transition changes, applied to a document, and drawn as differences.
+
+Patches are built op by op where the change is made (`Recorder`); a document is never compared with itself to find
+out what a step did. `difference` compares two documents, and is only for people who look.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.engine.canonical import Json, same
+
+Op = dict[str, Any]
+Path = Sequence[str | int]
+
+
+def pointer(path: Path) -> str:
+    """A JSON Pointer (RFC 6901)."""
+    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in path)
+
+
+def tokens(text: str) -> list[str]:
+    if text == "":
+        return []
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} is not a JSON Pointer: it does not start with '/'")
+    return [token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/")]
+
+
+@dataclass(slots=True)
+class Recorder:
+    """A document and the ops that were applied to it. The document is changed in place."""
+
+    document: Json
+    ops: list[Op] = field(default_factory=list)
+
+    def put(self, path: Path, value: Json) -> None:
+        """Add or replace a member of an object."""
+        parent, key = self._parent(path)
+        self.ops.append({"op": "replace" if key in parent else "add", "path": pointer(path), "value": value})
+        parent[key] = copy.deepcopy(value)  # a later op may change it in place; the op must keep what it said
+
+    def remove(self, path: Path) -> None:
+        parent, key = self._parent(path)
+        self.ops.append({"op": "remove", "path": pointer(path)})
+        del parent[key]
+
+    def append(self, path: Path, items: Sequence[Json]) -> None:
+        """Add items to the end of a list."""
+        target = self._at(path)
+        for item in items:
+            self.ops.append({"op": "add", "path": pointer([*path, "-"]), "value": item})
+            target.append(copy.deepcopy(item))
+
+    def _parent(self, path: Path) -> tuple[Any, str | int]:
+        return self._at(path[:-1]), path[-1]
+
+    def _at(self, path: Path) -> Any:
+        node = self.document
+        for token in path:
+            node = node[token]
+        return node
+
+
+def apply(document: Json, ops: Sequence[Op]) -> Json:
+    """Apply ops that a `Recorder` wrote, in place; returns the document. Raises `ValueError` on ops that do not fit."""
+    for op in ops:
+        path = tokens(op["path"])
+        if not path:
+            document = copy.deepcopy(op["value"])
+            continue
+        try:
+            _apply_one(document, path, op)
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError(f"{op['op']} at {op['path']!r} does not fit the document") from error
+    return document
+
+
+def _apply_one(document: Json, path: list[str], op: Op) -> None:
+    parent = document
+    for token in path[:-1]:
+        parent = parent[int(token)] if isinstance(parent, list) else parent[token]
+    key = path[-1]
+    if isinstance(parent, list):
+        _apply_to_list(parent, key, op)
+    elif op["op"] == "remove":
+        del parent[key]
+    else:
+        if op["op"] == "replace" and key not in parent:
+            raise KeyError(key)
+        parent[key] = copy.deepcopy(op["value"])
+
+
+def _apply_to_list(target: list[Json], key: str, op: Op) -> None:
+    match op["op"]:
+        case "add" if key == "-":
+            target.append(copy.deepcopy(op["value"]))
+        case "add":
+            target.insert(int(key), copy.deepcopy(op["value"]))
+        case "replace":
+            target[int(key)] = copy.deepcopy(op["value"])
+        case "remove":
+            del target[int(key)]
+        case other:
+            raise TypeError(other)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference between two documents. `kind` is added, removed or changed."""
+
+    path: str
+    kind: str
+    before: Json = None
+    after: Json = None
+
+
+def difference(before: Json, after: Json, path: str = "") -> Iterator[Change]:
+    """What differs, in the order of keys; lists are compared place by place."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in sorted(before.keys() | after.keys()):
+            place = path + pointer([key])
+            if key not in after:
+                yield Change(place, "removed", before=before[key])
+            elif key not in before:
+                yield Change(place, "added", after=after[key])
+            else:
+                yield from difference(before[key], after[key], place)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _list_difference(before, after, path)
+    elif not same(before, after):
+        yield Change(path, "changed", before=before, after=after)
+
+
+def _list_difference(before: list[Json], after: list[Json], path: str) -> Iterator[Change]:
+    common = min(len(before), len(after))
+    for index in range(common):
+        yield from difference(before[index], after[index], f"{path}/{index}")
+    for index in range(common, len(after)):
+        yield Change(f"{path}/{index}", "added", after=after[index])
+    for index in range(common, len(before)):
+        yield Change(f"{path}/{index}", "removed", before=before[index])

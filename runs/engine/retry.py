@@ -1,0 +1,56 @@
+"""Retry policies: how often, how long to wait, and for which errors. Pure: the random part is an argument."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from runs.errors import StepError, WorkflowError
+
+LONGEST_DELAY = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A retry policy.
+
+    attempts: how often the body may fail in all, first time included; crashes count as attempts.
+    initial, multiplier, max: the wait before attempt n+1 is initial * multiplier^(n-1) seconds, at most max.
+    jitter: the part of the wait that is random, 0 to 1.
+    retry_on, give_up_on: exception classes; give_up_on wins.
+    """
+
+    attempts: int = 3
+    initial: float = 1.0
+    multiplier: float = 2.0
+    max: float = 300.0
+    jitter: float = 0.1
+    retry_on: tuple[type[BaseException], ...] = (Exception,)
+    give_up_on: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        numbers = {"initial": self.initial, "multiplier": self.multiplier, "max": self.max, "jitter": self.jitter}
+        for name, value in numbers.items():
+            if not math.isfinite(value) or value < 0:
+                raise WorkflowError(f"Retry({name}={value!r}): a finite number, not below 0, is needed.")
+        if self.attempts < 1:
+            raise WorkflowError(f"Retry(attempts={self.attempts!r}): at least 1 is needed.")
+        if self.jitter > 1:
+            raise WorkflowError(f"Retry(jitter={self.jitter!r}): at most 1 is possible.")
+
+    def wants(self, error: BaseException) -> bool:
+        """Whether this kind of error may be tried again at all."""
+        if isinstance(error, StepError):
+            return error.retryable
+        return isinstance(error, self.retry_on) and not isinstance(error, self.give_up_on)
+
+    def delay(self, *, failures: int, draw: float) -> float:
+        """Seconds to wait after `failures` failures; `draw` is a random number from 0 to 1."""
+        longest = min(self.max, LONGEST_DELAY)
+        # In logarithms, so that 1.0 * 2 ** 5000 is simply the longest wait and not an overflow.
+        exponent = math.log(self.initial or 1e-9) + (failures - 1) * math.log(self.multiplier or 1e-9)
+        plain = longest if exponent >= math.log(longest or 1e-9) else math.exp(exponent)
+        return plain * (1 - self.jitter + self.jitter * draw)
+
+
+ONCE = Retry(attempts=1)

@@ -1,0 +1,374 @@
+"""One tree of errors. The docstring is the default message, the class says `code` and `http_status`.
+
+Operations raise only these; the API and the pages turn them into responses, once a door.
+Extra facts (who won, the new version, what would be right) travel as keyword arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault in a document: where (JSON Pointer), which kind, and in words."""
+
+    path: str
+    code: str
+    message: str
+
+    def as_dict(self) -> dict[str, str]:
+        return {"path": self.path, "code": self.code, "message": self.message}
+
+
+class HitlError(Exception):
+    """Something went wrong."""
+
+    code: ClassVar[str] = "error"
+    http_status: ClassVar[int] = 500
+
+    def __init__(self, detail: str | None = None, *, errors: Sequence[Problem] = (), **facts: Any) -> None:
+        self.detail = detail or (type(self).__doc__ or "").strip()
+        self.errors = list(errors)
+        self.facts = facts
+        super().__init__(self.detail)
+
+
+# ---- 400: cannot be parsed, or breaks a rule that holds for every document
+
+
+class BadRequest(HitlError):
+    """The request cannot be understood."""
+
+    code = "bad_request"
+    http_status = 400
+
+
+class InvalidJson(BadRequest):
+    """The document is not JSON that can be stored."""
+
+    code = "invalid_json"
+
+
+class UnknownField(BadRequest):
+    """The request has a field that nothing here reads."""
+
+    code = "unknown_field"
+
+
+class InputRequired(BadRequest):
+    """The run needs an input object."""
+
+    code = "input_required"
+
+
+class InvalidIdempotencyKey(BadRequest):
+    """An Idempotency-Key has 1 to 255 printable ASCII characters."""
+
+    code = "invalid_idempotency_key"
+
+
+class TooLarge(HitlError):
+    """The document is larger than the limit."""
+
+    code = "too_large"
+    http_status = 413
+
+
+# ---- 401 to 404
+
+
+class NotSignedIn(HitlError):
+    """Sign in, or send an API token that is valid."""
+
+    code = "not_authenticated"
+    http_status = 401
+
+
+class Forbidden(HitlError):
+    """You may not do this."""
+
+    code = "forbidden"
+    http_status = 403
+
+
+class MissingScope(Forbidden):
+    """The API token lacks the scope that this needs."""
+
+    code = "missing_scope"
+
+
+class NotACandidate(Forbidden):
+    """Only the people and teams who were asked may decide."""
+
+    code = "not_a_candidate"
+
+
+class SelfApproval(Forbidden):
+    """Whoever requested the run may not decide about it."""
+
+    code = "self_approval"
+
+
+class EditorMayNotApprove(Forbidden):
+    """Whoever edited an irreversible action may not be its only approver."""
+
+    code = "editor_may_not_approve"
+
+
+class DecisionNotAllowed(Forbidden):
+    """This answer is not offered for this action."""
+
+    code = "decision_not_allowed"
+
+
+class NotFound(HitlError):
+    """There is nothing here that you may see."""
+
+    code = "not_found"
+    http_status = 404
+
+
+class UnknownWorkflow(NotFound):
+    """No workflow of this name and version is registered."""
+
+    code = "unknown_workflow"
+
+
+class UnknownCheckpoint(NotFound):
+    """The run has no checkpoint of this number."""
+
+    code = "unknown_checkpoint"
+
+
+# ---- 409 to 428: somebody else was first, or the ground has moved
+
+
+class Conflict(HitlError):
+    """The state of things has changed in between."""
+
+    code = "conflict"
+    http_status = 409
+
+
+class AlreadyDecided(Conflict):
+    """Somebody has already decided this."""
+
+    code = "already_decided"
+
+
+class ApprovalClosed(Conflict):
+    """This approval is closed."""
+
+    code = "approval_closed"
+
+    def __init__(self, detail: str | None = None, *, reason: str, **facts: Any) -> None:
+        self.reason = reason
+        super().__init__(detail, reason=reason, **facts)
+
+
+class TimedOut(Conflict):
+    """The time to decide was over."""
+
+    code = "timed_out"
+
+
+class StaleVersion(Conflict):
+    """What you saw is not what is there now."""
+
+    code = "stale_version"
+
+
+class PayloadChanged(Conflict):
+    """The action is not the one that was shown; it will be asked again."""
+
+    code = "payload_changed"
+
+
+class PreconditionFailed(StaleVersion):
+    """What you saw is not what is there now."""
+
+    http_status = 412
+
+
+class VersionRequired(HitlError):
+    """Say which version you saw."""
+
+    code = "version_required"
+    http_status = 428
+
+
+class AlreadyTerminal(Conflict):
+    """The run has already ended."""
+
+    code = "already_terminal"
+
+
+class StepExecuting(Conflict):
+    """A step of this lane is executing; wait, or rewind."""
+
+    code = "step_executing"
+
+
+class NothingToRun(Conflict):
+    """Nothing is left to run at this checkpoint."""
+
+    code = "nothing_to_run"
+
+
+class AmbiguousTarget(Conflict):
+    """Several are open; say which one is meant."""
+
+    code = "ambiguous_target"
+
+
+class CheckpointUnreadable(Conflict):
+    """A stored checkpoint cannot be read."""
+
+    code = "checkpoint_unreadable"
+
+
+class Busy(Conflict):
+    """Another transaction holds this run; try again."""
+
+    code = "busy"
+
+
+class IdempotencyInProgress(Conflict):
+    """The first request with this Idempotency-Key is still being answered."""
+
+    code = "in_progress"
+
+
+class EventNotAllowed(Conflict):
+    """This cannot happen in the present status."""
+
+    code = "event_not_allowed"
+
+
+# ---- 422: parses, but breaks a schema
+
+
+class Unprocessable(HitlError):
+    """The document does not fit its schema."""
+
+    code = "schema_violation"
+    http_status = 422
+
+
+class KeyReused(Unprocessable):
+    """This Idempotency-Key was used with another body."""
+
+    code = "key_reused"
+
+
+class ReasonRequired(Unprocessable):
+    """Give a reason."""
+
+    code = "reason_required"
+
+
+class Unavailable(HitlError):
+    """The database did not take the change; nothing was recorded."""
+
+    code = "database_error"
+    http_status = 503
+
+
+# ---- inside a run: these end an attempt, they are never answers to a request
+
+
+class StepError(HitlError):
+    """The step failed."""
+
+    code = "step_failed"
+    http_status = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, detail: str | None = None, *, errors: Sequence[Problem] = (), **facts: Any) -> None:
+        super().__init__(detail, errors=errors, **facts)
+
+
+class StateNotStorable(StepError):
+    """The node returned something that cannot be stored exactly."""
+
+    code = "state_not_storable"
+
+
+class SchemaViolation(StepError):
+    """The node returned an update that breaks the schema of the state."""
+
+    code = "schema_violation"
+
+
+class JournalMismatch(StepError):
+    """The node asks for something else than its journal holds."""
+
+    code = "journal_mismatch"
+
+
+class ApprovalMismatch(StepError):
+    """A guarded call has other arguments than the approved ones."""
+
+    code = "approval_mismatch"
+
+
+class NotApproved(StepError):
+    """The node needs an approved action, and there is none."""
+
+    code = "not_approved"
+
+
+class LoopLimit(StepError):
+    """The loop has used up its passes."""
+
+    code = "loop_limit"
+
+
+class StepLimit(StepError):
+    """The run has used up its steps."""
+
+    code = "step_limit"
+
+
+class StepTimeout(StepError):
+    """The step worked longer than it may."""
+
+    code = "step_timeout"
+    retryable = True
+
+
+class Poisoned(StepError):
+    """The step ended its worker too often and was set aside."""
+
+    code = "poisoned"
+
+
+class Rejected(StepError):
+    """The approval was rejected, and no edge leads on from a reject."""
+
+    code = "rejected"
+
+
+class ApprovalTimeout(StepError):
+    """Nobody decided in time."""
+
+    code = "approval_timeout"
+
+
+class LateResult(HitlError):
+    """The step was taken over, rewound or cancelled; its result is discarded."""
+
+    code = "late_result_discarded"
+    http_status = 409
+
+
+# ---- at start-up
+
+
+class WorkflowError(HitlError):
+    """A workflow cannot be registered."""
+
+    code = "workflow_error"

@@ -1,0 +1,30 @@
+"""Fields, constraints, indexes and cheap properties. Verbs are in `runs.operations`, SQL in `runs.store`."""
+
+from runs.models.approvals import Approval, Revision, Vote
+from runs.models.people import ApiToken, Member, Project, Team, User
+from runs.models.records import AuditEntry, IdempotencyRecord, OperationalNote, ServiceBeat, WorkerChild
+from runs.models.runs import Branch, Checkpoint, Event, JournalEntry, Run, Step, Wait, WorkflowVersion
+
+__all__ = [
+    "ApiToken",
+    "Approval",
+    "AuditEntry",
+    "Branch",
+    "Checkpoint",
+    "Event",
+    "IdempotencyRecord",
+    "JournalEntry",
+    "Member",
+    "OperationalNote",
+    "Project",
+    "Revision",
+    "Run",
+    "ServiceBeat",
+    "Step",
+    "Team",
+    "User",
+    "Vote",
+    "Wait",
+    "WorkerChild",
+    "WorkflowVersion",
+]

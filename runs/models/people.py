@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import uuid
+
+from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models.functions import Now
+
+ROLES = ("viewer", "submitter", "reviewer", "operator", "admin")
+SCOPES = ("runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide")
+
+
+class User(AbstractUser):
+    """A person, or a service account (which signs in by API token only)."""
+
+    name = models.CharField("shown name", max_length=150, blank=True)
+    is_service = models.BooleanField("service account", default=False)
+
+    def __str__(self) -> str:
+        return self.name or self.username
+
+
+class Project(models.Model):
+    """The tenant: every row of runs, approvals and history belongs to one."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    slug = models.SlugField(max_length=63, unique=True)
+    name = models.CharField(max_length=150)
+    created_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Member(models.Model):
+    """What a user may do in a project."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    roles = ArrayField(models.CharField(max_length=20))
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "user"], name="member_once"),
+            models.CheckConstraint(
+                condition=models.Q(roles__contained_by=list(ROLES)) & ~models.Q(roles=[]), name="member_roles_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.project}: {', '.join(self.roles)}"
+
+
+class Team(models.Model):
+    """People who are asked together."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="teams")
+    name = models.SlugField(max_length=63)
+    people = models.ManyToManyField(User, related_name="teams", blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="team_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ApiToken(models.Model):
+    """A credential of a user in a project. Only its SHA-256 is kept; last use is noted in Redis."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="api_tokens")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_tokens")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12)
+    digest = models.BinaryField(max_length=32, unique=True)
+    scopes = ArrayField(models.CharField(max_length=40))
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=models.Q(scopes__contained_by=list(SCOPES)), name="token_scopes_known")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"

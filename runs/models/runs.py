@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from runs.engine.status import TERMINAL, RunStatus, StepStatus
+from runs.models.people import ApiToken, Project, User
+
+RUN_STATUSES = [(status.value, status.value) for status in RunStatus]
+STEP_STATUSES = [(status.value, status.value) for status in StepStatus]
+WAIT_KINDS = ("approval", "retry")
+CHECKPOINT_KINDS = ("input", "step", "answer", "edit", "signal")
+
+
+class WorkflowVersion(models.Model):
+    """A workflow as it was first registered under a name and version: graph and schemas, for pictures and for checks."""
+
+    name = models.CharField(max_length=100)
+    version = models.CharField(max_length=60)
+    fingerprint = models.CharField(max_length=16)
+    shape = models.TextField()
+    registered_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="workflow_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Run(models.Model):
+    """One execution of a workflow. The row carries the fences and counters that every commit moves.
+
+    version: raised by run-wide transitions and decisions; people's requests name the one they saw.
+    epoch: the run's fence, raised by rewind and cancel. head: the checkpoint the run stands at; checkpoint_no: the last
+    number given. seq, head_hash, prev_hash: end of the history. snapshot_no, patch_weight, snapshot_size: when the next
+    snapshot is due (0: the next checkpoint is one).
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
+    workflow = models.CharField(max_length=100)
+    workflow_version = models.CharField(max_length=60)
+    fingerprint = models.CharField(max_length=16)
+    status = models.CharField(max_length=12, choices=RUN_STATUSES, default=RunStatus.QUEUED.value)
+    waiting_for = models.JSONField(default=list)
+    requester = models.ForeignKey(User, on_delete=models.PROTECT, related_name="requested_runs")
+    token = models.ForeignKey(ApiToken, on_delete=models.SET_NULL, null=True, related_name="runs")
+    labels = models.JSONField(default=dict)
+    input = models.TextField()
+    output = models.TextField(null=True)
+    error = models.JSONField(null=True)
+
+    version = models.IntegerField(default=1)
+    epoch = models.IntegerField(default=1)
+    branch = models.IntegerField(default=1)
+    head = models.IntegerField(default=0)
+    checkpoint_no = models.IntegerField(default=0)
+    seq = models.BigIntegerField(default=0)
+    head_hash = models.BinaryField(max_length=32)
+    prev_hash = models.BinaryField(max_length=32)
+    snapshot_no = models.IntegerField(default=0)
+    patch_weight = models.BigIntegerField(default=0)
+    snapshot_size = models.BigIntegerField(default=0)
+
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    updated_at = models.DateTimeField(db_default=Now())
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
+            models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=[s.value for s in RunStatus]), name="run_status_known"),
+            models.CheckConstraint(
+                condition=Q(status__in=[s.value for s in TERMINAL], finished_at__isnull=False)
+                | (~Q(status__in=[s.value for s in TERMINAL]) & Q(finished_at__isnull=True)),
+                name="run_finished_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"), name="run_failed_has_error"
+            ),
+            models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.id}"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.status in TERMINAL
+
+
+class Branch(models.Model):
+    """A line of checkpoints. A rewind starts a new one; `generation` is the branch of the last rewind with calls=again."""
+
+    pk = models.CompositePrimaryKey("run_id", "no")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="branches", db_index=False)
+    no = models.IntegerField()
+    parent_branch = models.IntegerField(null=True)
+    parent_checkpoint = models.IntegerField(null=True)
+    epoch = models.IntegerField()
+    calls = models.CharField(max_length=8, default="reuse")
+    generation = models.IntegerField(default=0)
+    author = models.JSONField(null=True)
+    reason = models.TextField(default="")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(calls__in=["reuse", "again"]), name="branch_calls_known"),
+            models.CheckConstraint(
+                condition=Q(no=1, parent_branch__isnull=True, parent_checkpoint__isnull=True)
+                | Q(no__gt=1, parent_branch__isnull=False, parent_checkpoint__isnull=False),
+                name="branch_has_parent_but_first",
+            ),
+        ]
+
+
+class Checkpoint(models.Model):
+    """The run's position after a committed transition: a patch against the one before, or a full snapshot. Never rewritten."""
+
+    pk = models.CompositePrimaryKey("run_id", "no")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="checkpoints", db_index=False)
+    no = models.IntegerField()
+    branch = models.IntegerField()
+    parent = models.IntegerField(null=True)
+    kind = models.CharField(max_length=8)
+    node = models.CharField(max_length=100, default="")
+    address = models.CharField(max_length=32, default="")
+    epoch = models.IntegerField()
+    snapshot_no = models.IntegerField()
+    patch = models.TextField(null=True)
+    snapshot = models.TextField(null=True)
+    author = models.JSONField(null=True)
+    reason = models.TextField(default="")
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=CHECKPOINT_KINDS), name="checkpoint_kind_known"),
+            models.CheckConstraint(
+                condition=Q(snapshot__isnull=False, patch__isnull=True, snapshot_no=models.F("no"))
+                | Q(snapshot__isnull=True, patch__isnull=False, snapshot_no__lt=models.F("no")),
+                name="checkpoint_patch_or_snapshot",
+            ),
+        ]
+
+
+class Event(models.Model):
+    """One row of a run's append-only history. The hash covers the row before, the number, the time and the payload's hash."""
+
+    pk = models.CompositePrimaryKey("run_id", "seq")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events", db_index=False)
+    seq = models.BigIntegerField()
+    kind = models.CharField(max_length=40)
+    branch = models.IntegerField()
+    epoch = models.IntegerField()
+    checkpoint = models.IntegerField(null=True)
+    node = models.CharField(max_length=100, default="")
+    address = models.CharField(max_length=32, default="")
+    actor = models.TextField(default="")
+    at = models.DateTimeField()
+    payload = models.TextField(null=True)
+    salt = models.BinaryField(max_length=16, null=True)
+    payload_hash = models.BinaryField(max_length=32)
+    hash = models.BinaryField(max_length=32)
+
+
+class Step(models.Model):
+    """One visit of one node on one branch, with its attempts and, while a worker has it, its lease.
+
+    token: the attempt's fence, new with every claim. failures and crashes count attempts; entries counts every claim.
+    hinted_at: when a worker was last told about it.
+    """
+
+    pk = models.CompositePrimaryKey("run_id", "branch", "address")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    branch = models.IntegerField()
+    address = models.CharField(max_length=32)
+    lane = models.CharField(max_length=100)
+    node = models.CharField(max_length=100)
+    visit = models.IntegerField()
+    status = models.CharField(max_length=10, choices=STEP_STATUSES, default=StepStatus.READY.value)
+    epoch = models.IntegerField()
+    token = models.UUIDField(null=True)
+    worker = models.BigIntegerField(null=True)
+    lease_until = models.DateTimeField(null=True)
+    failures = models.IntegerField(default=0)
+    crashes = models.IntegerField(default=0)
+    entries = models.IntegerField(default=0)
+    error = models.JSONField(null=True)
+    checkpoint = models.IntegerField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    entered_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    hinted_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["hinted_at"], condition=Q(status="ready"), name="step_ready"),
+            models.Index(fields=["worker", "lease_until"], condition=Q(status="executing"), name="step_leased"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(status__in=[s.value for s in StepStatus]), name="step_status_known"),
+            models.CheckConstraint(
+                condition=Q(status="executing", token__isnull=False, worker__isnull=False, lease_until__isnull=False)
+                | (~Q(status="executing") & Q(token__isnull=True)),
+                name="step_token_iff_executing",
+            ),
+        ]
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that is, or would be, under way. A resume after a wait is no new attempt."""
+        return self.failures + self.crashes + 1
+
+
+class JournalEntry(models.Model):
+    """The committed result of a call inside a step. `after` is the head when it was committed.
+
+    reused_from: the branch whose entry answered it instead of the call being made again.
+    """
+
+    pk = models.CompositePrimaryKey("run_id", "branch", "address", "name", "occurrence")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="journal", db_index=False)
+    branch = models.IntegerField()
+    address = models.CharField(max_length=32)
+    name = models.CharField(max_length=200)
+    occurrence = models.CharField(max_length=100)
+    node = models.CharField(max_length=100)
+    ordinal = models.IntegerField()
+    after = models.IntegerField()
+    attempt = models.IntegerField()
+    args_digest = models.CharField(max_length=64)
+    result = models.TextField()
+    effect = models.CharField(max_length=12)
+    call_key = models.CharField(max_length=64)
+    reused_from = models.IntegerField(null=True)
+    started_at = models.DateTimeField()
+    ended_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(effect__in=["none", "reversible", "irreversible"]), name="journal_effect_known"
+            )
+        ]
+
+
+class Wait(models.Model):
+    """Something a parked step waits for. Open while `closed_at` is null; due times fire by the database's clock."""
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="waits")
+    branch = models.IntegerField()
+    address = models.CharField(max_length=32)
+    node = models.CharField(max_length=100)
+    kind = models.CharField(max_length=10)
+    opened_at = models.DateTimeField(db_default=Now())
+    due_at = models.DateTimeField(null=True)
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(closed_at__isnull=True, due_at__isnull=False), name="wait_due"),
+        ]
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=WAIT_KINDS), name="wait_kind_known"),
+            models.UniqueConstraint(
+                fields=["run", "branch", "address", "kind"], condition=Q(closed_at__isnull=True), name="wait_open_once"
+            ),
+        ]
+
+

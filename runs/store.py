@@ -1,0 +1,811 @@
+"""Everything Postgres: claim, load, commit (fenced), renew, and what the sweeper looks for.
+
+Lock order, everywhere: run, then step, then approval and wait. The clock of leases, due times and the history is the
+database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
+one statement, one round trip, no ORM.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, connection, connections, transaction
+from django.db.models import F, QuerySet
+from psycopg.rows import namedtuple_row
+
+from runs.driver import Call, Entry
+from runs.engine import canonical, chain, patch
+from runs.engine.canonical import Json
+from runs.engine.machine import Event as EngineEvent
+from runs.engine.machine import Opened, Transition
+from runs.engine.position import LiveStep
+from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
+from runs.errors import Busy, CheckpointUnreadable, LateResult, NotFound, UnknownCheckpoint
+from runs.models import (
+    Approval,
+    Branch,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    OperationalNote,
+    Revision,
+    Run,
+    ServiceBeat,
+    Step,
+    Vote,
+    Wait,
+    WorkerChild,
+)
+from runs.sql import statement
+
+FENCED: Final = "HL001"
+LOCK_SPACE: Final = 0x4849  # "HI": the first half of our two-part advisory lock keys
+SWEEPER_LOCK: Final = 0
+PATCH_OVERHEAD: Final = 256
+LOCK_TIMEOUT_MS: Final = 3_000
+HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A step that this worker has: every write names its token and epoch."""
+
+    run_id: uuid.UUID
+    branch: int
+    step: LiveStep
+    epoch: int
+    token: uuid.UUID
+    worker: int
+    attempt: int = 1
+    failures: int = 0
+    crashes: int = 0
+
+
+@dataclass(slots=True)
+class Claimed:
+    """A claimed step with everything that is needed to run it."""
+
+    held: Held
+    run: Run
+    position: dict[str, Any]
+    branch: Branch
+
+
+@dataclass(frozen=True, slots=True)
+class NewBranch:
+    """A branch that a rewind starts."""
+
+    parent_checkpoint: int
+    calls: str
+    author: Json
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a step commit came to: the checkpoint's number, the snapshot it builds on, and the next step if it was claimed."""
+
+    checkpoint: int
+    snapshot_no: int
+    next: Held | None
+
+
+@dataclass(slots=True)
+class Weights:
+    """When a lane's next snapshot is due; kept in memory between steps, as on the run row."""
+
+    patches: int
+    snapshot: int
+    fresh: bool
+
+    @classmethod
+    def of(cls, run: Run) -> Weights:
+        return cls(run.patch_weight, run.snapshot_size, fresh=run.snapshot_no == 0 and run.branch > 1)
+
+    def wants_snapshot(self, size: int) -> bool:
+        return self.fresh or self.patches + size + PATCH_OVERHEAD > self.snapshot
+
+    def note(self, *, patch_size: int, snapshot_size: int | None) -> None:
+        self.fresh = False
+        if snapshot_size is None:
+            self.patches += patch_size + PATCH_OVERHEAD
+        else:
+            self.patches, self.snapshot = 0, snapshot_size
+
+
+# ---- reading
+
+
+def now() -> datetime:
+    """The database's time: of the transaction, if there is one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT now()")
+        row = cursor.fetchone()
+    moment: datetime = row[0]
+    return moment
+
+
+def lock_run(run_id: uuid.UUID) -> Run:
+    """The run's row, locked until the transaction ends. Raises `NotFound`, or `Busy` after three seconds."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_TIMEOUT_MS}ms"])
+    try:
+        return Run.objects.select_for_update(of=("self",)).get(pk=run_id)
+    except Run.DoesNotExist:
+        raise NotFound() from None
+    except DatabaseError as error:
+        if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+            raise Busy() from None
+        raise
+
+
+def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
+    """The document of a checkpoint: its snapshot and the patches since, one index range. Raises `CheckpointUnreadable`."""
+    head = Checkpoint.objects.filter(run=run_id, no=checkpoint).values("branch", "snapshot_no").first()
+    if head is None:
+        raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
+    rows = list(
+        Checkpoint.objects.filter(
+            run=run_id, no__gte=head["snapshot_no"], no__lte=checkpoint, branch=head["branch"]
+        )
+        .order_by("no")
+        .values_list("no", "snapshot", "patch")
+    )
+    document: Any = None
+    for no, snapshot, ops in rows:
+        try:
+            document = canonical.loads(snapshot) if snapshot is not None else patch.apply(document, canonical.loads(ops))
+        except (ValueError, TypeError, KeyError) as error:
+            raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
+    if not isinstance(document, dict) or not isinstance(document.get("root"), dict):
+        raise CheckpointUnreadable(f"Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint)
+    return document
+
+
+def lineage(run_id: uuid.UUID, branch: int) -> list[tuple[int, int | None]]:
+    """A branch and its ancestors, each with the checkpoint at which it was left (None for the branch itself)."""
+    rows = {row.no: row for row in Branch.objects.filter(run=run_id, no__lte=branch)}
+    line: list[tuple[int, int | None]] = [(branch, None)]
+    here = rows[branch]
+    while here.parent_branch is not None and here.parent_checkpoint is not None:
+        limit = line[-1][1]
+        left_at = here.parent_checkpoint if limit is None else min(limit, here.parent_checkpoint)
+        line.append((here.parent_branch, left_at))
+        here = rows[here.parent_branch]
+    return line
+
+
+# ---- a worker's hot path
+
+
+def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claimed | None:
+    """Take a ready step under a lease, or None if it is not there to be taken. Raises `CheckpointUnreadable`."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update(of=("self",)).filter(pk=run_id).first()
+        if run is None or run.branch != branch or run.status not in (RunStatus.QUEUED, RunStatus.RUNNING):
+            return None
+        token = uuid.uuid4()
+        moment = now()
+        taken = Step.objects.filter(run=run_id, branch=branch, address=address, status=StepStatus.READY).update(
+            status=StepStatus.EXECUTING,
+            token=token,
+            worker=worker,
+            lease_until=moment + timedelta(seconds=settings.HITL_LEASE_SECONDS),
+            entries=F("entries") + 1,
+            entered_at=moment,
+        )
+        if not taken:
+            return None
+        Step.objects.filter(run=run_id, branch=branch, address=address, started_at=None).update(started_at=moment)
+        if run.status == RunStatus.QUEUED:
+            run.status = RunStatus.RUNNING
+            run.started_at = run.started_at or moment
+            run.save(update_fields=["status", "started_at"])
+        step = Step.objects.get(run=run_id, branch=branch, address=address)
+        position = read_position(run_id, run.head)
+        held = Held(
+            run_id,
+            branch,
+            LiveStep(step.lane, step.node, step.address, step.visit),
+            run.epoch,
+            token,
+            worker,
+            step.attempt,
+            step.failures,
+            step.crashes,
+        )
+        return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
+
+
+def commit_step(
+    held: Held, transition: Transition, *, position: dict[str, Any], head: int, weights: Weights, go_on: bool
+) -> Committed:
+    """Commit a completed step and, if `go_on`, claim the next one in the same statement. Raises `LateResult`.
+
+    For transitions with one event, one checkpoint and one next step; all others go through `commit`.
+    """
+    assert transition.checkpoint is not None and len(transition.events) == len(transition.next_steps) == 1
+    following, event = transition.next_steps[0], transition.events[0]
+    ops = canonical.dumps(transition.checkpoint.ops)
+    snapshot = canonical.dumps(position) if weights.wants_snapshot(len(ops)) else None
+    payload, salt = canonical.dumps(event.payload), os.urandom(16)
+    payload_hash = chain.payload_hash(salt, payload)
+    token = uuid.uuid4() if go_on else None
+    parameters = {
+        "run": held.run_id,
+        "branch": held.branch,
+        "epoch": held.epoch,
+        "token": held.token,
+        "address": held.step.address,
+        "node": held.step.node,
+        "lane": following.lane,
+        "parent": head,
+        "patch": None if snapshot is not None else ops,
+        "snapshot": snapshot,
+        "body": _body(event, branch=held.branch, epoch=held.epoch, actor="", payload_hash=payload_hash),
+        "payload": payload,
+        "salt": salt,
+        "payload_hash": payload_hash,
+        "next_address": following.address,
+        "next_node": following.node,
+        "next_visit": following.visit,
+        "next_token": token,
+        "worker": held.worker,
+        "lease": settings.HITL_LEASE_SECONDS,
+    }
+    row = _run_fenced("commit_step", parameters)
+    if row is None:
+        raise LateResult()
+    weights.note(patch_size=len(ops), snapshot_size=None if snapshot is None else len(snapshot.encode()))
+    claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker) if token else None
+    return Committed(row.checkpoint_no, row.snapshot_no, claimed)
+
+
+def commit_call(held: Held, call: Call, *, head: int, ordinal: int) -> None:
+    """Commit the result of a call. Raises `LateResult`."""
+    row = _run_fenced(
+        "commit_call",
+        {
+            "run": held.run_id,
+            "branch": held.branch,
+            "address": held.step.address,
+            "token": held.token,
+            "epoch": held.epoch,
+            "name": call.name,
+            "occurrence": call.occurrence,
+            "ordinal": ordinal,
+            "after": head,
+            "args_digest": call.args_digest,
+            "result": call.result,
+            "effect": call.effect,
+            "key": call.key,
+            "reused_from": call.reused_from,
+            "took": call.took,
+        },
+    )
+    if row is None:
+        raise LateResult()
+
+
+def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
+    """Every entry of an address. An ancestor's counts if it was committed before the branch left it; the others may be
+    reused, unless the branch says that calls are made again."""
+    limits = dict(lineage(run_id, branch.no))
+    entries = []
+    for row in JournalEntry.objects.filter(run=run_id, address=address):
+        limit = limits.get(row.branch, -1)
+        visible = limit is None or row.after < limit
+        if visible or branch.calls == "reuse":
+            entries.append(
+                Entry(row.name, row.occurrence, row.args_digest, row.result, row.branch, visible, row.effect)
+            )
+    return entries
+
+
+def approved_digest(approval_id: str) -> str:
+    """What the decisive vote of an approval recorded, or empty."""
+    found = Vote.objects.filter(approval=approval_id, decisive=True).values_list("approved_digest", flat=True)
+    return found.first() or ""
+
+
+def note_late_result(held: Held, what: str) -> None:
+    """Write a discarded late result to the run's operational log, outside the chain."""
+    facts = {
+        "what": what,
+        "node": held.step.node,
+        "address": held.step.address,
+        "branch": held.branch,
+        "epoch": held.epoch,
+        "token": str(held.token),
+        "worker": held.worker,
+    }
+    OperationalNote.objects.create(run_id=held.run_id, kind=LateResult.code, facts=facts)
+
+
+def _run_fenced(name: str, parameters: dict[str, Any]) -> Any:
+    """Run a named statement prepared, through a server-side binding cursor; `LateResult` where the fence says no."""
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    with psycopg.Cursor(raw, row_factory=namedtuple_row) as cursor:
+        try:
+            cursor.execute(statement(name), parameters, prepare=True)
+            return cursor.fetchone()
+        except psycopg.DatabaseError as error:
+            if error.sqlstate == FENCED:
+                raise LateResult() from None
+            raise
+
+
+# ---- commits under the run's lock
+
+
+@dataclass(slots=True)
+class Writer:
+    """Stores one transition of a locked run. Use `commit`."""
+
+    run: Run
+    transition: Transition
+    moment: datetime
+    actor: Json = None
+    reason: str = ""
+    position: dict[str, Any] | None = None
+    held: Held | None = None
+    branch: NewBranch | None = None
+    requester_id: int | None = None
+    opened: Approval | None = None
+    changed: dict[str, Any] = field(default_factory=dict)
+
+    def write(self) -> None:
+        if self.held:
+            self._check_fence(self.held)
+        self._close()
+        if self.transition.raise_epoch:
+            self._set(epoch=self.run.epoch + 1)
+        if self.branch:
+            self._start_branch(self.branch)
+        self._end_steps()
+        self._checkpoint()
+        self._begin_steps()
+        self._open_waits()
+        self._events()
+        self._finish()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self.run, name, value)
+        self.changed.update(values)
+
+    def _check_fence(self, held: Held) -> None:
+        mine = Step.objects.select_for_update().filter(
+            run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+        )
+        if self.run.epoch != held.epoch or not mine.exists():
+            raise LateResult()
+
+    def _close(self) -> None:
+        """Close what the transition leaves behind: waits and approvals of some steps, or of the whole run."""
+        waits = Wait.objects.filter(run=self.run, closed_at=None)
+        approvals = Approval.objects.filter(run=self.run, status=ApprovalStatus.OPEN)
+        reason = self.transition.close_everything
+        if not reason:
+            addresses = self.transition.close_waits_of
+            waits, approvals = waits.filter(address__in=addresses), approvals.filter(address__in=addresses)
+            reason = _reason_of(self.transition.events)
+        else:
+            status = StepStatus.VOID if reason == "rewound" else StepStatus.CANCELLED
+            kept = [change.address for change in self.transition.steps]
+            steps = Step.objects.filter(run=self.run, status__in=LIVE_STEPS).exclude(address__in=kept)
+            steps.update(status=status, token=None, lease_until=None, ended_at=self.moment)
+        waits.update(closed_at=self.moment)
+        cancelled = reason in ("run_cancelled", "run_failed")
+        approvals.update(
+            status=ApprovalStatus.CANCELLED if cancelled else ApprovalStatus.SUPERSEDED,
+            closed_at=self.moment,
+            closed_reason=reason or "superseded",
+            outcome="",
+        )
+
+    def _start_branch(self, new: NewBranch) -> None:
+        last = Branch.objects.filter(run=self.run).order_by("-no").first()
+        origin = Checkpoint.objects.get(run=self.run, no=new.parent_checkpoint)
+        parent = Branch.objects.get(run=self.run, no=origin.branch)
+        no = (last.no if last else 0) + 1
+        Branch.objects.create(
+            run=self.run,
+            no=no,
+            parent_branch=parent.no,
+            parent_checkpoint=new.parent_checkpoint,
+            epoch=self.run.epoch,
+            calls=new.calls,
+            generation=no if new.calls == "again" else parent.generation,
+            author=new.author,
+            reason=new.reason,
+        )
+        self._set(
+            branch=no,
+            head=new.parent_checkpoint,
+            snapshot_no=0,
+            patch_weight=0,
+            snapshot_size=0,
+            finished_at=None,
+            error=None,
+            output=None,
+        )
+
+    def _end_steps(self) -> None:
+        for change in self.transition.steps:
+            ended = change.status not in LIVE_STEPS
+            Step.objects.filter(
+                run=self.run, branch=self.run.branch, address=change.address, status__in=LIVE_STEPS
+            ).update(
+                status=change.status,
+                token=None,
+                lease_until=None,
+                error=change.error,
+                failures=F("failures") + int(change.failed),
+                crashes=F("crashes") + int(change.crashed),
+                ended_at=self.moment if ended else None,
+                hinted_at=self.moment,
+            )
+
+    def _checkpoint(self) -> None:
+        point = self.transition.checkpoint
+        if point is None:
+            return
+        assert self.position is not None
+        first = point.kind == "input"
+        no = 0 if first else self.run.checkpoint_no + 1
+        ops = canonical.dumps(point.ops)
+        weights = Weights.of(self.run)
+        snapshot = canonical.dumps(self.position) if first or weights.wants_snapshot(len(ops)) else None
+        Checkpoint.objects.create(
+            run=self.run,
+            no=no,
+            branch=self.run.branch,
+            parent=None if first else self.run.head,
+            kind=point.kind,
+            node=point.node,
+            address=point.address,
+            epoch=self.run.epoch,
+            snapshot_no=no if snapshot is not None else self.run.snapshot_no,
+            snapshot=snapshot,
+            patch=None if snapshot is not None else ops,
+            author=self.actor,
+            reason=self.reason,
+            created_at=self.moment,
+        )
+        weights.note(patch_size=len(ops), snapshot_size=None if snapshot is None else len(snapshot.encode()))
+        self._set(head=no, checkpoint_no=no, patch_weight=weights.patches, snapshot_size=weights.snapshot)
+        if snapshot is not None:
+            self._set(snapshot_no=no)
+        if point.address:
+            Step.objects.filter(run=self.run, branch=self.run.branch, address=point.address).update(checkpoint=no)
+
+    def _begin_steps(self) -> None:
+        Step.objects.bulk_create(
+            Step(
+                run=self.run,
+                branch=self.run.branch,
+                address=step.address,
+                lane=step.lane,
+                node=step.node,
+                visit=step.visit,
+                status=StepStatus.READY,
+                epoch=self.run.epoch,
+            )
+            for step in self.transition.next_steps
+        )
+
+    def _open_waits(self) -> None:
+        wait = self.transition.wait
+        if wait is None:
+            return
+        due = None if wait.delay is None else self.moment + timedelta(seconds=wait.delay)
+        Wait.objects.create(
+            run=self.run,
+            branch=self.run.branch,
+            address=wait.address,
+            node=wait.node,
+            kind=wait.kind,
+            opened_at=self.moment,
+            due_at=due,
+        )
+        if self.transition.opened and self.opened:
+            self._open_approval(self.transition.opened, self.opened, due)
+
+    def _open_approval(self, opened: Opened, approval: Approval, due: datetime | None) -> None:
+        """Complete the row that the operation prepared (candidates, options) and store it with its first version."""
+        approval.run, approval.project_id = self.run, self.run.project_id
+        approval.branch, approval.epoch = self.run.branch, self.run.epoch
+        approval.address, approval.node = opened.address, opened.node
+        approval.title, approval.digest = opened.document["title"], opened.digest
+        approval.document = canonical.dumps(opened.document)
+        approval.opened_at, approval.due_at = self.moment, due
+        approval.save(force_insert=True)
+        Revision.objects.create(
+            approval=approval, version=1, document=approval.document, digest=approval.digest, created_at=self.moment
+        )
+
+    def _events(self) -> None:
+        actor = canonical.dumps(self.actor) if self.actor is not None else ""
+        seq, head = self.run.seq, bytes(self.run.head_hash)
+        before = head
+        rows = []
+        for event in self.transition.events:
+            salt = os.urandom(16)
+            payload = canonical.dumps(self._payload(event))
+            payload_hash = chain.payload_hash(salt, payload)
+            body = _body(
+                event, branch=self.run.branch, epoch=self.run.epoch, actor=actor, payload_hash=payload_hash
+            )
+            seq, before = seq + 1, head
+            checkpoint = self.run.head if self.transition.checkpoint else None
+            head = chain.link(before, seq=seq, at=self.moment, checkpoint=checkpoint, body=body)
+            rows.append(
+                Event(
+                    run=self.run,
+                    seq=seq,
+                    kind=event.kind,
+                    branch=self.run.branch,
+                    epoch=self.run.epoch,
+                    checkpoint=checkpoint,
+                    node=event.node,
+                    address=event.address,
+                    actor=actor,
+                    at=self.moment,
+                    payload=payload,
+                    salt=salt,
+                    payload_hash=payload_hash,
+                    hash=head,
+                )
+            )
+        Event.objects.bulk_create(rows)
+        self._set(seq=seq, head_hash=head, prev_hash=before)
+
+    def _payload(self, event: EngineEvent) -> dict[str, Json]:
+        if event.kind == "approval_opened" and self.opened:
+            return {**event.payload, "approval": str(self.opened.pk)}
+        return event.payload
+
+    def _finish(self) -> None:
+        transition = self.transition
+        if transition.status is not None:
+            self._set(status=transition.status.value)
+        if transition.error is not None:
+            self._set(error=transition.error)
+        if transition.ended and self.run.status == RunStatus.COMPLETED:
+            self._set(output=canonical.dumps(transition.output))
+        if transition.ended and self.run.status in TERMINAL:
+            self._set(finished_at=self.moment)
+        self._set(waiting_for=waiting_for(self.run), version=self.run.version + 1, updated_at=self.moment)
+        Run.objects.filter(pk=self.run.pk).update(**self.changed)
+
+
+def commit(
+    run: Run,
+    transition: Transition,
+    *,
+    position: dict[str, Any] | None = None,
+    actor: Json = None,
+    reason: str = "",
+    held: Held | None = None,
+    branch: NewBranch | None = None,
+    opened: Approval | None = None,
+    moment: datetime | None = None,
+) -> Run:
+    """Store a transition of a locked run, inside the caller's transaction. Raises `LateResult` if `held` is not any more.
+
+    position: the document after the transition. opened: the row of a new approval, with candidates and options set.
+    """
+    Writer(
+        run,
+        transition,
+        moment or now(),
+        actor=actor,
+        reason=reason,
+        position=position,
+        held=held,
+        branch=branch,
+        opened=opened,
+    ).write()
+    return run
+
+
+def insert_run(run: Run) -> None:
+    """Store a new run's row and its first branch; `commit` of its first transition follows."""
+    run.head_hash = run.prev_hash = chain.GENESIS
+    run.save(force_insert=True)
+    Branch.objects.create(run=run, no=1, epoch=1)
+
+
+def waiting_for(run: Run) -> list[Json]:
+    """Why a run waits, of whom, since when, until when; from its open waits."""
+    approvals = {
+        approval.address: approval for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
+    }
+    reasons: list[Json] = []
+    for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
+        reason: dict[str, Json] = {
+            "kind": wait.kind,
+            "node": wait.node,
+            "since": wait.opened_at.isoformat(),
+            "due": wait.due_at.isoformat() if wait.due_at else None,
+        }
+        approval = approvals.get(wait.address) if wait.kind == "approval" else None
+        if approval:
+            reason["approval"] = str(approval.pk)
+            reason["who"] = [*approval.teams, *approval.users]
+            reason["quorum"] = approval.quorum
+        reasons.append(reason)
+    return reasons
+
+
+def _reason_of(events: Sequence[EngineEvent]) -> str:
+    first = events[0] if events else None
+    if first is None:
+        return ""
+    return str(first.payload.get("reason", "")) if first.kind == "approval_superseded" else first.kind
+
+
+def _body(event: EngineEvent, *, branch: int, epoch: int, actor: str, payload_hash: bytes) -> bytes:
+    return chain.body(
+        kind=event.kind,
+        node=event.node,
+        address=event.address,
+        branch=branch,
+        epoch=epoch,
+        actor=actor,
+        payload_hash=payload_hash,
+    )
+
+
+# ---- leases and the sweeper
+
+
+class Keeper:
+    """A process's own connection: it holds the advisory lock of its child row and renews its lease.
+
+    Opened after fork. If the connection is lost, the next `beat` opens another and takes the lock again; until then the
+    sweeper may suspect the child, and the fences make sure that suspecting it wrongly costs work and nothing else.
+    """
+
+    def __init__(self, host: str, pid: int) -> None:
+        child = WorkerChild.objects.create(host=host, pid=pid)
+        self.id: int = child.pk
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def beat(self, tokens: Sequence[uuid.UUID]) -> None:
+        """Make sure of the lock, and renew the leases of these tokens, in one statement."""
+        held = self._locked()
+        held.execute(
+            "UPDATE runs_step SET lease_until = now() + make_interval(secs => %s) "
+            "WHERE status = 'executing' AND token = ANY(%s)",
+            [settings.HITL_LEASE_SECONDS, list(tokens)],
+        )
+
+    def check(self) -> None:
+        """Notice a lost connection and take the lock again."""
+        self._locked().execute("SELECT 1")
+
+    def leave(self) -> None:
+        held = self._locked()
+        held.execute("UPDATE runs_workerchild SET gone_at = now() WHERE id = %s", [self.id])
+        held.close()
+
+    def drop(self) -> None:
+        """Forget a broken connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _locked(self) -> psycopg.Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            self._connection = own_connection()
+            self._connection.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_SPACE, self.id])
+            self._connection.execute(
+                "UPDATE runs_workerchild SET suspected_at = NULL, gone_at = NULL WHERE id = %s", [self.id]
+            )
+        return self._connection
+
+
+def own_connection() -> psycopg.Connection[Any]:
+    """A connection beside Django's, to the same database, in autocommit."""
+    known = ("host", "port", "user", "password", "dbname", "options", "sslmode", "sslrootcert", "passfile")
+    parameters = {k: v for k, v in connections["default"].get_connection_params().items() if k in known}
+    return psycopg.connect(**parameters, autocommit=True, connect_timeout=5)
+
+
+@contextmanager
+def sweeping() -> Iterator[bool]:
+    """Whether this process is the one that sweeps now; by a transaction lock on a connection of its own."""
+    with own_connection() as lock, lock.transaction():
+        row = lock.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK_SPACE, SWEEPER_LOCK]).fetchone()
+        yield bool(row and row[0])
+
+
+def suspect_children() -> list[int]:
+    """Children whose lock is free: newly seen ones are suspected, those suspected a second ago count as dead.
+
+    A restart of Postgres frees all locks at once; then everybody has a third of a lease to come back.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH free AS (
+              SELECT child.id, child.suspected_at FROM runs_workerchild child
+              WHERE child.gone_at IS NULL
+                AND pg_postmaster_start_time() < now() - make_interval(secs => %(grace)s)
+                AND child.started_at < now() - interval '2 seconds'
+                AND NOT EXISTS (
+                  SELECT 1 FROM pg_locks l
+                  WHERE l.locktype = 'advisory' AND l.classid = %(space)s AND l.objid = child.id AND l.granted
+                    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                )
+            ), dead AS (
+              UPDATE runs_workerchild child SET gone_at = now()
+              FROM free WHERE child.id = free.id AND free.suspected_at < now() - interval '1 second'
+                AND child.suspected_at IS NOT NULL
+              RETURNING child.id
+            ), suspected AS (
+              UPDATE runs_workerchild child SET suspected_at = now()
+              FROM free WHERE child.id = free.id AND free.suspected_at IS NULL
+            )
+            SELECT id FROM dead
+            """,
+            {"grace": settings.HITL_LEASE_SECONDS / 3, "space": LOCK_SPACE},
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def lapsed_steps(dead: Sequence[int], *, limit: int = 200) -> list[Step]:
+    """Executing steps whose worker is gone, or whose lease has run out."""
+    executing = Step.objects.filter(status=StepStatus.EXECUTING)
+    gone = WorkerChild.objects.filter(gone_at__isnull=False).values("id")
+    found: QuerySet[Step] = executing.filter(lease_until__lt=now()) | executing.filter(worker__in=gone)
+    return list(found.order_by("lease_until")[:limit])
+
+
+def due_waits(*, limit: int = 500) -> list[Wait]:
+    """Open waits whose time has come, in the order in which they became due."""
+    due = Wait.objects.filter(closed_at=None, due_at__lte=now())
+    return list(due.order_by("due_at", "id")[:limit])
+
+
+def unhinted_steps(*, limit: int) -> list[tuple[uuid.UUID, int, str]]:
+    """Ready steps that no worker took for a while; they count as told again from now on."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE runs_step SET hinted_at = now()
+            WHERE (run_id, branch, address) IN (
+              SELECT step.run_id, step.branch, step.address
+              FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
+              WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %s)
+                AND run.status IN ('queued', 'running')
+              ORDER BY step.hinted_at LIMIT %s FOR UPDATE OF step SKIP LOCKED
+            )
+            RETURNING run_id, branch, address
+            """,
+            [HINT_AGAIN_AFTER, limit],
+        )
+        return [(row[0], row[1], row[2]) for row in cursor.fetchall()]
+
+
+def beat(name: str, facts: dict[str, Json]) -> None:
+    """Note that a service has done its round."""
+    ServiceBeat.objects.update_or_create(name=name, defaults={"at": now(), "facts": facts})
+
+
+def release(held: Held) -> None:
+    """Give a step back unharmed: it is ready again, at the same attempt."""
+    Step.objects.filter(
+        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+    ).update(status=StepStatus.READY, token=None, lease_until=None, hinted_at=now())
