@@ -46,14 +46,17 @@ class _Marked:
         self.code, self.message, self.value = code, message, value
 
 
-def parse(text: str | bytes, *, limit: int = INPUT_LIMIT) -> Json:
-    """Read one JSON document. Raises `InvalidJson` with pointers, or `TooLarge`."""
+def parse(text: str | bytes, *, limit: int = INPUT_LIMIT, max_depth: int = MAX_DEPTH) -> Json:
+    """Read one JSON document. Raises `InvalidJson` with pointers, or `TooLarge`.
+
+    max_depth: more than 100 only for an envelope whose documents are checked again by themselves.
+    """
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > limit:
         raise TooLarge(f"The document has {size:,} bytes; the limit is {limit:,}.", size=size, limit=limit)
     if isinstance(text, bytes):
         text = _decode(text)
-    _refuse_depth(text)
+    _refuse_depth(text, max_depth)
     try:
         tree = json.loads(
             text,
@@ -67,7 +70,7 @@ def parse(text: str | bytes, *, limit: int = INPUT_LIMIT) -> Json:
         raise InvalidJson(
             f"Not JSON: {problem.message}.", errors=[problem], line=error.lineno, column=error.colno
         ) from None
-    check(tree)
+    check(tree, max_depth=max_depth)
     return tree
 
 
@@ -145,12 +148,12 @@ def _decode(raw: bytes) -> str:
         raise InvalidJson("JSON is UTF-8.", errors=[problem]) from None
 
 
-def _refuse_depth(text: str) -> None:
+def _refuse_depth(text: str, max_depth: int) -> None:
     # Before parsing: the parser recurses, and how deep it may go differs between versions of Python.
     depth = 0
     for bracket in _BRACKET.finditer(_STRING.sub("", text)):
         depth += 1 if bracket.group() in "[{" else -1
-        if depth > MAX_DEPTH:
+        if depth > max_depth:
             problem = Problem("", "too_deep", f"nested more than {MAX_DEPTH} levels deep")
             raise InvalidJson(f"The document is {problem.message}.", errors=[problem], limit=MAX_DEPTH)
 
