@@ -33,7 +33,8 @@ _MAX_REPORTED: Final = 20
 if 0 < sys.get_int_max_str_digits() < MAX_DIGITS + 100:
     sys.set_int_max_str_digits(MAX_DIGITS + 100)
 
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# A string that is never closed matches up to the end: else each of its escaped quotes would be tried as a start.
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 
 
