@@ -101,7 +101,7 @@ def _ask(method: str, path: str, *, body: dict[str, str] | None = None, key: str
     except HTTPError as error:
         raise _refusal(error) from error
     except (OSError, HTTPException, ValueError) as error:
-        raise ShopUnavailable(f"{method} {request.full_url}: {error or type(error).__name__}") from error
+        raise ShopUnavailable(f"{method} {request.full_url}: {str(error) or type(error).__name__}") from error
 
 
 def _refusal(error: HTTPError) -> ShopError:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from examples.refund import money, shop, wording
 from examples.refund.schemas import Order, PayRefund, Refund, RefundRequest, RefundResult
+from runs.driver import Context
 from runs.engine import Action, Ask, Retry, Workflow
 
 # A service that is down for a few minutes costs patience, not the run. Other errors would only come again.
@@ -23,7 +24,7 @@ refund = Workflow("refund", version=1, title="Refund", state=Refund, input=Refun
 
 
 @refund.node(retry=PATIENT, loop_limit=3)
-def look_up(state: Refund, ctx: Any) -> dict[str, Any]:
+def look_up(state: Refund, ctx: Context) -> dict[str, Any]:
     return {"order": ctx.call(shop.get_order, state.order_id)}
 
 
@@ -39,7 +40,7 @@ def anything_left(state: Refund) -> str:
     editor_may_approve=True,
     reason_required=True,
 )
-def confirm(state: Refund, ctx: Any) -> Ask:
+def confirm(state: Refund, ctx: Context) -> Ask:
     order = found(state)
     amount = wording.proposal(order, state.amount)
     action = Action(
@@ -60,7 +61,7 @@ def confirm(state: Refund, ctx: Any) -> Ask:
 
 
 @refund.node(retry=PATIENT)
-def pay(state: Refund, ctx: Any) -> dict[str, Any]:
+def pay(state: Refund, ctx: Context) -> dict[str, Any]:
     # The arguments that were approved; any others would be refused as `approval_mismatch`.
     action = ctx.approved("confirm")
     try:
@@ -77,7 +78,7 @@ def paid(state: Refund) -> str:
 
 
 @refund.node(retry=PATIENT)
-def tell_customer(state: Refund, ctx: Any) -> dict[str, Any]:
+def tell_customer(state: Refund, ctx: Context) -> dict[str, Any]:
     outcome, text = letter(state, ctx)
     message = {"order_id": state.order_id, "text": text}
     ctx.call(shop.tell, kwargs=message, effect="irreversible", idempotency_key=True)
@@ -96,7 +97,7 @@ def found(state: Refund) -> Order:
     return state.order
 
 
-def letter(state: Refund, ctx: Any) -> tuple[str, str]:
+def letter(state: Refund, ctx: Context) -> tuple[str, str]:
     """How it ended, and the words for the customer."""
     order = found(state)
     if state.receipt:
