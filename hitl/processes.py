@@ -23,6 +23,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from hitl.embedded import free_port
 from hitl.process import Child
@@ -50,7 +51,7 @@ def services(apps: Iterable[str]) -> list[Service]:
     return [Service(**entry) for app in apps for entry in _declared(app)]
 
 
-def _declared(app: str) -> list[dict[str, object]]:
+def _declared(app: str) -> list[dict[str, Any]]:
     package = app.removesuffix("." + app.rsplit(".", 1)[-1]) if ".apps." in app else app
     if importlib.util.find_spec(f"{package}.processes") is None:
         return []

@@ -35,13 +35,6 @@ from tests.kit.waiting import until
 
 APPS = ["examples.refund", "tests.kit.flows"]
 FAST = {"HITL_LEASE_SECONDS": "3", "HITL_POISON_CRASHES": "3", "HITL_WORKERS": "1", "HITL_LOG_FORMAT": "text"}
-    "redis",
-    "kombu",
-    "ConnectionError",
-    "ConnectionRefused",
-    "AdminShutdown",
-    "OperationalError",
-)
 
 
 def migrate(database_url: str) -> None:
