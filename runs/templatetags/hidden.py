@@ -1,8 +1,8 @@
 """Characters that a reader cannot see, or takes for others: found, named, counted and drawn.
 
 An approver must see what the tool will get. So everything without ink of its own (controls, zero widths,
-bidirectional marks, tag letters, odd spaces, private use) is drawn as a box with its code point, and so is every
-Greek, Cyrillic, Armenian or Cherokee letter in an otherwise Latin word. Line feed and tab are layout, not hidden.
+bidirectional marks, tag letters, odd spaces, private use) is drawn as a box with its code point; so is every
+Greek, Cyrillic, Armenian or Cherokee letter in a word that is otherwise Latin. Line feed and tab are layout.
 """
 
 from __future__ import annotations

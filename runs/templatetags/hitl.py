@@ -109,7 +109,7 @@ def icon(name: str, kind: str = "") -> SafeString:
     )
 
 
-@register.inclusion_tag("parts/_risk.html")
+@register.inclusion_tag("parts/risk.html")
 def risk(level: str | None, form: str = "chip") -> dict[str, Any]:
     """One to four bars, with the word (chip) or with a label (row)."""
     known = level if level in RISKS else None
@@ -117,7 +117,7 @@ def risk(level: str | None, form: str = "chip") -> dict[str, Any]:
     return {"level": known, "form": form, "bars": [n < height for n in range(4)]}
 
 
-@register.inclusion_tag("parts/_quorum.html")
+@register.inclusion_tag("parts/quorum.html")
 def quorum(have: int, need: int) -> dict[str, Any]:
     """One box a vote, ticked when it was given."""
     shown = min(need, 8)

@@ -4,8 +4,6 @@ Two walls: markdown-it parses with HTML off and our rules write every token; nh3
 short list through.
 """
 
-# ruff: noqa: ARG002 -- the signatures of the rules are the renderer's
-
 from __future__ import annotations
 
 from collections.abc import Sequence

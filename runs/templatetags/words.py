@@ -50,8 +50,8 @@ def exact(at: datetime) -> str:
 
 
 def short_id(value: UUID | str, prefix: str = "") -> str:
-    """Eight hex digits of an id: the last ones; the first of a time-ordered id stay the same for a minute."""
-    return prefix + str(value).replace("-", "")[-8:]
+    """The first eight hex digits of an id, as lists and headings show it."""
+    return prefix + str(value).replace("-", "")[:8]
 
 
 def size(count: int) -> str:

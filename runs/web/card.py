@@ -1,0 +1,437 @@
+"""What the card of an approval shows, in the order a reviewer asks. Pure: rows in, values for the template out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils.safestring import SafeString
+
+from runs.engine import canonical
+from runs.engine.workflow import Workflow
+from runs.models import Approval, JournalEntry, Revision, Run, Step, User, Vote
+from runs.templatetags import hidden, links, pretty, words
+from runs.web import sentence, signs
+from runs.web.leads import Lead, leads
+
+LONG_TEXT = 120  # characters above which an argument is shown as a block of its own
+MAX_STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Hidden characters in one place, in words."""
+
+    path: str
+    count: int
+    kinds: str
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    name: str
+    html: SafeString
+    editable: bool
+    note: str = ""
+    finding: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A long text of the arguments, shown exactly, with line numbers."""
+
+    name: str
+    lines: list[pretty.Line]
+    size: int
+    finding: Finding | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActionView:
+    key: str
+    tool: str
+    effect: str
+    risk: str | None
+    allowed: list[str]
+    args: list[Argument]
+    blocks: list[Block]
+    document: Any
+    size: int
+    findings: list[Finding]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    label: str
+    html: SafeString
+    short: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What changed since the last version or the last time it was asked."""
+
+    title: str
+    who: str
+    verb: str
+    at: datetime | None
+    quote: str
+    before: str
+    after: str
+    changes: list[pretty.Change]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceCall:
+    name: str
+    took: timedelta | None
+    reused: bool
+    effect: str
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceStep:
+    node: str
+    visit: int
+    sign: signs.Sign
+    took: timedelta | None
+    calls: list[EvidenceCall]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One approval as `_card.html` reads it. `refusal` says why this reader may not answer ("" if they may)."""
+
+    approval: Approval
+    run: Run
+    sign: signs.Sign
+    title: str
+    risk: str | None
+    effect: str
+    actions: list[ActionView]
+    facts: list[Fact]
+    reason: str
+    agent_note: str
+    whom: str
+    due: str
+    share: int | None
+    late: bool
+    after_due: str
+    votes: list[Vote]
+    have: int
+    leads: list[Lead]
+    since: Since | None
+    evidence: list[EvidenceStep]
+    findings: list[Finding]
+    refusal: str
+    decisive: Vote | None
+    requester_may_decide: bool
+    reason_required: bool
+    note_findings: int = 0
+    note_links: int = 0
+    newer: Approval | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.approval.status == "open"
+
+    @property
+    def offered(self) -> list[str]:
+        return [lead.answer for lead in self.leads]
+
+    @property
+    def single(self) -> bool:
+        return len(self.actions) == 1
+
+    @property
+    def editable(self) -> bool:
+        return any("edit" in action.allowed for action in self.actions)
+
+    @property
+    def missing(self) -> int:
+        return max(self.approval.quorum - self.have, 0)
+
+    @property
+    def hidden_count(self) -> int:
+        return sum(finding.count for finding in self.findings)
+
+    @property
+    def hidden_where(self) -> str:
+        return words.listing([finding.path for finding in self.findings[:3]]) + (
+            f" and {len(self.findings) - 3} more places" if len(self.findings) > 3 else ""
+        )
+
+    @property
+    def digest(self) -> str:
+        return f"{self.approval.digest[:4]} {self.approval.digest[4:8]}"
+
+    @property
+    def tiles(self) -> list[Fact]:
+        return [fact for fact in self.facts if fact.short]
+
+    @property
+    def long_facts(self) -> list[Fact]:
+        return [fact for fact in self.facts if not fact.short]
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Everything a card is made of, as `runs.queries` reads it."""
+
+    approval: Approval
+    run: Run
+    workflow: Workflow | None = None
+    votes: Sequence[Vote] = ()
+    revisions: Sequence[Revision] = ()
+    steps: Sequence[Step] = ()
+    journal: Sequence[JournalEntry] = ()
+    newer: Approval | None = None
+    authors: Mapping[int, User] = field(default_factory=dict)
+
+
+def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
+    approval = material.approval
+    document = approval.content
+    actions = [action_view(action) for action in document["actions"]]
+    votes = [vote for vote in material.votes if vote.version == approval.version]
+    have = sum(1 for vote in votes if vote.outcome == "approve")
+    decisive = next((vote for vote in material.votes if vote.decisive), None)
+    offered = [answer for answer in ("approve", "edit", "reject", "respond") if _offers(actions, answer)]
+    note = str(document.get("agent_note") or "")
+    return Card(
+        approval=approval,
+        run=material.run,
+        sign=signs.of_approval(approval, edited=bool(decisive and decisive.edited)),
+        title=approval.title,
+        risk=_worst_risk(document["actions"]),
+        effect=_worst_effect(document["actions"]),
+        actions=actions,
+        facts=[_fact(fact) for fact in document.get("facts") or []],
+        reason=str(document.get("reason") or ""),
+        agent_note=note,
+        whom=sentence.whom(approval),
+        due=_left(approval, now),
+        share=sentence.share(approval, now),
+        late=approval.due_at is not None and approval.due_at - now < timedelta(hours=1),
+        after_due=sentence.AFTER_DUE.get(str(approval.options.get("on_timeout", "")), ""),
+        votes=votes,
+        have=have,
+        leads=leads(
+            material.workflow,
+            approval.node,
+            offered=offered,
+            version=approval.version,
+            have=have,
+            quorum=approval.quorum,
+            reason_required=bool(approval.options.get("reason_required")),
+        ),
+        since=since(material),
+        evidence=evidence(material.steps, material.journal),
+        findings=[finding for action in actions for finding in action.findings] + _other_findings(document),
+        refusal=refusal,
+        decisive=decisive,
+        requester_may_decide=bool(approval.options.get("requester_may_decide")),
+        reason_required=bool(approval.options.get("reason_required")),
+        note_findings=sum(hidden.count(note).values()),
+        note_links=links.count(note),
+        newer=material.newer,
+    )
+
+
+def action_view(action: Mapping[str, Any]) -> ActionView:
+    args = action["args"]
+    found = [_finding(path, kinds) for path, kinds in pretty.findings(args)]
+    members = sorted(args.items()) if isinstance(args, dict) else [("", args)]
+    long = {name for name, value in members if isinstance(value, str) and _is_long(value)}
+    described = _descriptions(action.get("schema"))
+    return ActionView(
+        key=action["key"],
+        tool=action["tool"],
+        effect=action["effect"],
+        risk=action.get("risk"),
+        allowed=list(action["allowed"]),
+        args=[
+            Argument(
+                name,
+                pretty.inline(value),
+                _may_edit(name, action["editable"]),
+                described.get(name, ""),
+                _under(found, name),
+            )
+            for name, value in members
+            if name not in long
+        ],
+        blocks=[
+            Block(name, pretty.text_lines(value, json=False), len(value.encode()), _under(found, name))
+            for name, value in members
+            if name in long
+        ],
+        document=args,
+        size=len(canonical.dumps(args).encode()),
+        findings=found,
+    )
+
+
+def since(material: Material) -> Since | None:
+    """The latest edit of this approval, or what it asks again after."""
+    approval = material.approval
+    if approval.version > 1:
+        return _since_edit(material)
+    if approval.previous is not None:
+        return _since_asked(material, approval.previous)
+    return None
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[pretty.Change]:
+    """Differences of two approval documents that a reviewer cares for: arguments and facts, by their names."""
+    return pretty.changes(_comparable(before), _comparable(after))
+
+
+def evidence(steps: Sequence[Step], journal: Sequence[JournalEntry]) -> list[EvidenceStep]:
+    """What ran before, newest last; more than forty steps keep the last forty."""
+    calls: dict[tuple[int, str], list[EvidenceCall]] = {}
+    for entry in journal:
+        calls.setdefault((entry.branch, entry.address), []).append(
+            EvidenceCall(
+                entry.name,
+                entry.ended_at - entry.started_at if entry.ended_at else None,
+                entry.reused_from is not None,
+                entry.effect,
+                canonical.loads(entry.result),
+            )
+        )
+    return [
+        _evidence_step(step, calls.get((step.branch, step.address), [])) for step in list(steps)[-MAX_STEPS:]
+    ]
+
+
+# ---- inside
+
+
+def _evidence_step(step: Step, calls: list[EvidenceCall]) -> EvidenceStep:
+    took = step.ended_at - step.started_at if step.ended_at and step.started_at else None
+    made = words.some(len(calls), "call") if calls else ""
+    tries = f"attempt {step.attempt}" if step.attempt > 1 else ""
+    said = ", ".join(part for part in (words.listing([call.name for call in calls[:3]]), made, tries) if part)
+    return EvidenceStep(step.node, step.visit, signs.STEP[step.status], took, calls, said or "no calls")
+
+
+def _offers(actions: Sequence[ActionView], answer: str) -> bool:
+    return any(answer in action.allowed for action in actions)
+
+
+def _worst_risk(actions: Sequence[Mapping[str, Any]]) -> str | None:
+    order = ["low", "medium", "high", "critical"]
+    told = [action["risk"] for action in actions if action.get("risk") in order]
+    return max(told, key=order.index) if told else None
+
+
+def _worst_effect(actions: Sequence[Mapping[str, Any]]) -> str:
+    order = ["none", "reversible", "irreversible"]
+    return max((str(action["effect"]) for action in actions), key=order.index)
+
+
+def _fact(fact: Mapping[str, Any]) -> Fact:
+    value = fact["value"]
+    html = links.draw(value) if isinstance(value, str) else pretty.inline(value)
+    text = value if isinstance(value, str) else canonical.dumps(value)
+    return Fact(str(fact["label"]), html, len(text) <= 28)
+
+
+def _is_long(text: str) -> bool:
+    return "\n" in text or len(text) > LONG_TEXT
+
+
+def _may_edit(name: str, editable: Sequence[str]) -> bool:
+    path = f"/{canonical.escape(name)}"
+    return any(path == place or place.startswith(f"{path}/") for place in editable)
+
+
+def _descriptions(schema: Any) -> dict[str, str]:
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict):
+        return {}
+    return {
+        name: str(part["description"]) for name, part in properties.items() if "description" in (part or {})
+    }
+
+
+def _finding(path: str, kinds: Mapping[str, int]) -> Finding:
+    said = words.listing([f"{count} {name}" for name, count in Counter(kinds).most_common()])
+    return Finding(pretty.pointer_words(path), sum(kinds.values()), said)
+
+
+def _under(found: Sequence[Finding], name: str) -> Finding | None:
+    inside = [finding for finding in found if finding.path == name or finding.path.startswith(f"{name}.")]
+    if not inside:
+        return None
+    return Finding(name, sum(f.count for f in inside), words.listing([f.kinds for f in inside]))
+
+
+def _other_findings(document: Mapping[str, Any]) -> list[Finding]:
+    places = [("the title", document.get("title"))]
+    places += [(str(fact["label"]), [fact["label"], fact["value"]]) for fact in document.get("facts") or []]
+    return [
+        Finding(name, sum(kinds.values()), _finding("", kinds).kinds)
+        for name, value in places
+        for _, kinds in pretty.findings(value)
+    ]
+
+
+def _left(approval: Approval, now: datetime) -> str:
+    if approval.due_at is None:
+        return ""
+    left = approval.due_at - now
+    return (
+        f"{words.span(left, parts=2)} left" if left.total_seconds() > 0 else f"over since {words.span(-left)}"
+    )
+
+
+def _since_edit(material: Material) -> Since | None:
+    approval = material.approval
+    by_version = {revision.version: revision for revision in material.revisions}
+    before, made = by_version.get(approval.version - 1), by_version.get(approval.version)
+    if before is None or made is None:
+        return None
+    return Since(
+        "Edited.",
+        str(made.author or "somebody who has left"),
+        f"made version {made.version}",
+        made.created_at,
+        made.comment,
+        f"Version {before.version}",
+        f"Version {made.version}",
+        compare(canonical.loads(before.document), approval.content),
+    )
+
+
+def _since_asked(material: Material, previous: Approval) -> Since:
+    vote = next((vote for vote in previous.votes.all() if vote.decisive), None)
+    verb = {"approve": "approved", "reject": "rejected", "respond": "answered"}.get(
+        previous.outcome, "closed"
+    )
+    closed = "the action had changed" if previous.closed_reason == "payload_changed" else ""
+    return Since(
+        "Asked again.",
+        str(vote.user or "the system") if vote else "",
+        f"{verb} {words.short_id(previous.id, 'A-')}"
+        if vote
+        else f"{words.short_id(previous.id, 'A-')} closed",
+        vote.at if vote else previous.closed_at,
+        (vote.comment if vote else "") or closed,
+        verb.capitalize() if vote else "Before",
+        "This one",
+        compare(previous.content, material.approval.content),
+    )
+
+
+def _comparable(document: Mapping[str, Any]) -> dict[str, Any]:
+    actions = document["actions"]
+    args = actions[0]["args"] if len(actions) == 1 else {action["key"]: action["args"] for action in actions}
+    facts = {str(fact["label"]): fact["value"] for fact in document.get("facts") or []}
+    return {**facts, **(args if isinstance(args, dict) else {"arguments": args})}

@@ -1,0 +1,123 @@
+"""The state of a run as a sentence: who or what is waited for, since when, until when, what then. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from runs.models import Approval, Run, Step, Wait
+from runs.templatetags import words
+from runs.web import signs
+
+AFTER_DUE = {"reject": "then rejected", "approve": "then approved", "fail": "then the run fails"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """`word` is the status in a list, `text` what follows it there; `whole` is both, for the head of the page."""
+
+    sign: signs.Sign
+    text: str
+    whole: str
+    open_approval: Approval | None = None
+    share: int | None = None
+
+    @property
+    def tone(self) -> str:
+        return self.sign.tone
+
+
+def of_run(
+    run: Run,
+    *,
+    now: datetime,
+    steps: Sequence[Step] = (),
+    waits: Sequence[Wait] = (),
+    approvals: Sequence[Approval] = (),
+) -> Sentence:
+    """steps: the live ones; waits and approvals: the open ones of the run."""
+    if run.status == "waiting" and approvals:
+        return _for_people(approvals, now=now)
+    retry = next((wait for wait in waits if wait.kind == "retry"), None)
+    if run.status == "waiting" and retry:
+        step = next((step for step in steps if step.address == retry.address), None)
+        return _for_retry(retry, step, now=now)
+    if run.status in ("running", "queued"):
+        return _working(run, steps, now=now)
+    return _ended(run, now=now)
+
+
+def whom(approval: Approval) -> str:
+    """Who is asked: "finance", "finance or user felix", "any reviewer"."""
+    return words.listing([*approval.teams, *approval.users], "or") or "any reviewer"
+
+
+def due(approval: Approval, now: datetime) -> str:
+    """ "due in 21 h, then rejected", or nothing without a due time."""
+    if approval.due_at is None:
+        return ""
+    then = AFTER_DUE.get(str(approval.options.get("on_timeout", "")), "")
+    left = approval.due_at - now
+    when = f"due in {words.span(left)}" if left.total_seconds() > 0 else f"overdue since {words.span(-left)}"
+    return f"{when}, {then}" if then else when
+
+
+def share(approval: Approval, now: datetime) -> int | None:
+    """How much of the time to decide is over, in percent."""
+    if approval.due_at is None:
+        return None
+    whole = (approval.due_at - approval.opened_at).total_seconds()
+    gone = (now - approval.opened_at).total_seconds()
+    return max(0, min(100, round(100 * gone / whole))) if whole > 0 else 100
+
+
+def _for_people(approvals: Sequence[Approval], *, now: datetime) -> Sentence:
+    first = min(approvals, key=lambda approval: approval.due_at or datetime.max.replace(tzinfo=now.tzinfo))
+    votes = f" ({len(first.votes.all())} of {first.quorum})" if first.quorum > 1 else ""
+    more = f"; {words.some(len(approvals) - 1, 'more approval')} open" if len(approvals) > 1 else ""
+    parts = [f"{whom(first)}{votes} since {words.age(first.opened_at, now)}", due(first, now)]
+    text = ", ".join(part for part in parts if part) + more
+    return Sentence(signs.RUN["waiting"], text, f"Waiting for {text}", first, share(first, now))
+
+
+def _for_retry(wait: Wait, step: Step | None, *, now: datetime) -> Sentence:
+    left = (wait.due_at - now).total_seconds() if wait.due_at else 0
+    when = f"in {words.span(left)}" if left >= 1 else "now"
+    because = f": {step.error['message']}" if step and step.error and step.error.get("message") else ""
+    text = f"{wait.node} {when}, attempt {step.attempt if step else 1}{because}"
+    return Sentence(signs.RUN["retrying"], text, f"Tries {text}")
+
+
+def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
+    executing = next((step for step in steps if step.status == "executing"), None)
+    if executing is None:
+        since = words.age(run.updated_at, now)
+        return Sentence(
+            signs.RUN["queued"], f"since {since}", f"Queued since {since}, a worker takes it next"
+        )
+    if executing.lease_until and executing.lease_until < now:
+        text = f"{executing.node}: its worker is silent since {words.age(executing.lease_until, now)}, another takes over"
+        return Sentence(signs.RUN["stalled"], text, f"Stalled at {text}")
+    since = words.age(executing.entered_at or executing.created_at, now)
+    text = f"{executing.node} since {since}"
+    again = f", attempt {executing.attempt}" if executing.attempt > 1 else ""
+    return Sentence(signs.RUN["running"], text + again, f"Working on {text}{again}")
+
+
+def _ended(run: Run, *, now: datetime) -> Sentence:
+    sign = signs.RUN[run.status]
+    if run.status == "completed" and run.finished_at:
+        text = f"after {words.span(run.finished_at - run.created_at, parts=2)}"
+        return Sentence(sign, text, f"Completed {text}, {words.age(run.finished_at, now)} ago")
+    if run.status == "failed":
+        error = run.error or {}
+        where = f"{error['step']}: " if error.get("step") else ""
+        text = f"{where}{error.get('message', error.get('code', 'no reason was recorded'))}"
+        return Sentence(sign, text, f"Failed at {text}" if where else f"Failed: {text}")
+    if run.finished_at:
+        ago = words.age(run.finished_at, now)
+        return Sentence(sign, f"{ago} ago", f"{sign.word} {ago} ago")
+    return Sentence(
+        sign, f"since {words.age(run.updated_at, now)}", f"{sign.word} since {words.age(run.updated_at, now)}"
+    )

@@ -1,0 +1,67 @@
+"""One sign, tone and word for each state: shape and word carry the meaning, colour repeats it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from runs.models import Approval
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    icon: str
+    tone: str
+    word: str
+
+
+RUN: Final = {
+    "queued": Sign("s-queued", "", "Queued"),
+    "running": Sign("s-running", "blue", "Running"),
+    "waiting": Sign("s-people", "amber", "Waiting"),
+    "retrying": Sign("s-retry", "rust", "Retrying"),
+    "stalled": Sign("s-stalled", "red", "Stalled"),
+    "paused": Sign("s-paused", "slate", "Paused"),
+    "completed": Sign("s-completed", "green", "Completed"),
+    "failed": Sign("s-failed", "red", "Failed"),
+    "cancelling": Sign("s-cancelled", "", "Cancelling"),
+    "cancelled": Sign("s-cancelled", "", "Cancelled"),
+}
+STEP: Final = {
+    "ready": Sign("s-queued", "", "ready"),
+    "executing": Sign("s-running", "blue", "working"),
+    "waiting": Sign("s-people", "amber", "waiting"),
+    "completed": Sign("s-completed", "green", "done"),
+    "failed": Sign("s-failed", "red", "failed"),
+    "cancelled": Sign("s-cancelled", "", "cancelled"),
+    "void": Sign("undo", "", "left behind by a rewind"),
+}
+CHECKPOINT: Final = {
+    "input": Sign("arrow", "", "input"),
+    "step": Sign("s-completed", "green", ""),
+    "answer": Sign("s-people", "amber", "decided"),
+    "edit": Sign("pencil", "blue", "state edited"),
+    "signal": Sign("inbox", "slate", "signal taken"),
+}
+ANSWERS: Final = {
+    "approve": Sign("check", "green", "Approved"),
+    "edit": Sign("pencil", "green", "Approved, edited"),
+    "reject": Sign("cross", "red", "Rejected"),
+    "respond": Sign("answer", "blue", "Answered"),
+    "mixed": Sign("swap", "amber", "Partly approved"),
+}
+ASKED_OF_PEOPLE: Final = Sign("s-people", "amber", "Open")
+
+
+def of_approval(approval: Approval, *, edited: bool = False) -> Sign:
+    """Open, decided (how), expired (what then), cancelled or superseded."""
+    if approval.status == "open":
+        return ASKED_OF_PEOPLE
+    if approval.status == "decided":
+        return ANSWERS["edit" if edited and approval.outcome == "approve" else approval.outcome]
+    if approval.status == "expired":
+        then = {"approve": "approved", "reject": "rejected"}.get(approval.outcome, "closed")
+        return Sign("clock", "slate", f"Expired: {then} by system")
+    if approval.status == "superseded":
+        return Sign("swap", "dashed", "Asked again since")
+    return Sign("stop", "", "Closed by a rewind" if approval.closed_reason == "rewound" else "Cancelled")

@@ -1,0 +1,258 @@
+/* Improves pages that work without it: theme, keys, no double send, a warning before typed text is lost.
+   No inline handlers, no eval, nothing is rendered here: the server's HTML stays the truth. */
+(() => {
+  "use strict";
+
+  const root = document.documentElement;
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const one = (selector, within = document) => within.querySelector(selector);
+
+  /* ---- theme: as the system, light, dark; kept in a cookie so that the server draws the right one at once */
+
+  const THEMES = ["", "light", "dark"];
+  const THEME_SIGNS = { "": "contrast", light: "sun", dark: "moon" };
+  const THEME_WORDS = { "": "as the system", light: "light", dark: "dark" };
+
+  function showTheme() {
+    const theme = root.dataset.theme || "";
+    for (const button of all("[data-theme-switch]")) {
+      button.setAttribute("aria-label", `Theme: ${THEME_WORDS[theme]}`);
+      const use = one("use", button);
+      use.setAttribute("href", use.getAttribute("href").replace(/#.*/, `#${THEME_SIGNS[theme]}`));
+    }
+  }
+
+  function nextTheme() {
+    const theme = THEMES[(THEMES.indexOf(root.dataset.theme || "") + 1) % THEMES.length];
+    if (theme) root.dataset.theme = theme;
+    else delete root.dataset.theme;
+    document.cookie = `hitl_theme=${theme}; path=/; max-age=31536000; samesite=lax`;
+    showTheme();
+  }
+
+  /* ---- typed text: what differs from what the server sent would be lost */
+
+  const kept = () => all("form[data-keeps]");
+
+  function fieldsOf(form) {
+    return [...form.elements].filter((field) => field.matches("textarea, input:not([type=hidden]), select"));
+  }
+
+  function isTyped(form) {
+    return fieldsOf(form).some((field) => {
+      if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+      if (field.tagName === "SELECT") return [...field.options].some((option) => option.selected !== option.defaultSelected && field.selectedIndex > 0);
+      return field.value !== field.defaultValue;
+    });
+  }
+
+  function showUnsaved() {
+    const typed = kept().some(isTyped);
+    for (const mark of all("[data-unsaved]")) mark.hidden = !typed;
+  }
+
+  window.addEventListener("beforeunload", (event) => {
+    if (kept().some((form) => !form.dataset.sent && isTyped(form))) event.preventDefault();
+  });
+  document.addEventListener("input", showUnsaved);
+
+  /* ---- a form is sent once: the second click, or a click on its neighbour, does nothing until there is an answer */
+
+  document.addEventListener(
+    "submit",
+    (event) => {
+      const form = event.target;
+      if (form.method === "dialog") return;
+      if (form.dataset.sent) {
+        event.preventDefault();
+        event.stopImmediatePropagation();
+        return;
+      }
+      form.dataset.sent = "yes";
+      form.setAttribute("aria-busy", "true");
+    },
+    true,
+  );
+
+  function unsend(form) {
+    delete form.dataset.sent;
+    form.removeAttribute("aria-busy");
+  }
+
+  window.addEventListener("pageshow", () => all("form[data-sent]").forEach(unsend));
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const form = event.detail.elt.closest("form");
+    if (form) unsend(form);
+  });
+
+  /* ---- htmx: errors in words, title and place kept */
+
+  function say(text) {
+    const toasts = one("#toasts");
+    if (!toasts) return;
+    const toast = document.createElement("div");
+    const words = document.createElement("p");
+    toast.className = "toast";
+    words.textContent = text;
+    toast.append(words);
+    toasts.replaceChildren(toast);
+  }
+
+  document.addEventListener("htmx:sendError", () => say("No answer from the server. What you typed is still here; send it again."));
+  document.addEventListener("htmx:timeout", () => say("The server takes too long. What you typed is still here."));
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const target = event.detail.target;
+    // A run that moved on is not redrawn under somebody who reads further down, has opened something or selects text.
+    if (target && target.id === "_run" && isBusy(target)) {
+      event.detail.shouldSwap = false;
+      const line = one("[data-moved-on]", target);
+      if (line) line.hidden = false;
+    }
+  });
+
+  function isBusy(target) {
+    const focused = document.activeElement;
+    return window.scrollY > 160 || Boolean(one("details[open]", target)) || String(document.getSelection()) !== "" || (focused !== document.body && target.contains(focused));
+  }
+
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const leaving = event.detail.elt.closest("[data-row]");
+    if (leaving && kept().some(isTyped) && !window.confirm("What you typed is not sent yet. Leave it?")) event.preventDefault();
+  });
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    const target = event.detail.target;
+    if (target && target.id === "pane") markCurrentRow();
+    showUnsaved();
+  });
+
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const target = event.detail.target;
+    if (!target || !["pane", "main"].includes(target.id)) return;
+    const place = one("#banner") || one("#card-title");
+    if (place) place.focus({ preventScroll: !one("#banner") });
+  });
+
+  function markCurrentRow() {
+    const desk = one("[data-desk]");
+    if (desk) desk.classList.add("open");
+    for (const row of all("a[data-row]")) {
+      if (new URL(row.href).pathname === location.pathname) row.setAttribute("aria-current", "true");
+      else row.removeAttribute("aria-current");
+    }
+  }
+
+  /* ---- keys */
+
+  function move(step) {
+    const rows = all("[data-rows] a[data-row], [data-rows] a.whole-row");
+    if (!rows.length) return false;
+    const here = rows.indexOf(document.activeElement);
+    const start = here >= 0 ? here : rows.findIndex((row) => row.hasAttribute("aria-current") || row.closest("[aria-current]"));
+    const next = rows[Math.max(0, Math.min(rows.length - 1, start + step))];
+    next.focus();
+    return true;
+  }
+
+  // A single key never decides: it goes to the answer, the next one sends it.
+  function toAnswer(key) {
+    const answer = one(`[data-decide] [data-key="${key}"]`);
+    if (!answer) return false;
+    if (key === "e") answer.click();
+    else if (key === "a") answer.focus();
+    else {
+      const reason = one("[data-decide] [name=reason]");
+      reason.dataset.then = answer.value;
+      reason.focus();
+    }
+    return true;
+  }
+
+  function openKeys() {
+    const keys = one("#keys");
+    if (keys && !keys.open) keys.showModal();
+    return Boolean(keys);
+  }
+
+  function leave() {
+    if (one("dialog[open]")) return false;
+    const menu = one(".menu[open]");
+    if (menu) {
+      menu.open = false;
+      one("summary", menu).focus();
+      return true;
+    }
+    const back = one('[data-key="escape"]');
+    if (back && !kept().some(isTyped)) back.click();
+    return Boolean(back);
+  }
+
+  const KEYS = {
+    j: () => move(1),
+    k: () => move(-1),
+    a: () => toAnswer("a"),
+    e: () => toAnswer("e"),
+    r: () => toAnswer("r"),
+    s: () => toAnswer("s"),
+    "/": () => {
+      const search = one("[role=search] input, [role=search] select, .queue header a");
+      if (search) search.focus();
+      return Boolean(search);
+    },
+    "?": openKeys,
+    Escape: leave,
+  };
+
+  function sendFrom(field) {
+    const form = field.form;
+    if (!form) return false;
+    const wanted = field.dataset.then || "";
+    const button = wanted ? one(`button[name=decision][value="${wanted}"]`, form) : one("button[name=save], .send button:not([name=show])", form) || one('button[name="save"]');
+    if (!button || button.form !== form) return false;
+    form.requestSubmit(button);
+    return true;
+  }
+
+  document.addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.altKey) return;
+    const field = event.target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select");
+    if (event.key === "Enter" && field) {
+      const short = field.tagName === "TEXTAREA" && field.dataset.then && !event.shiftKey;
+      if ((event.ctrlKey || event.metaKey || short) && sendFrom(field)) event.preventDefault();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey) return;
+    if (field) {
+      if (event.key === "Escape") field.blur();
+      return;
+    }
+    const act = KEYS[event.key];
+    if (act && !(one("dialog[open]") && event.key !== "Escape") && act()) event.preventDefault();
+  });
+
+  document.addEventListener("focusout", (event) => {
+    if (event.target.dataset && event.target.dataset.then) delete event.target.dataset.then;
+  });
+
+  /* ---- clicks */
+
+  document.addEventListener("click", (event) => {
+    const opener = event.target.closest("[data-opens]");
+    if (opener) openKeys();
+    if (event.target.closest("[data-theme-switch]")) nextTheme();
+    const closer = event.target.closest("[data-closes]");
+    if (closer) closer.closest(".toast").remove();
+    for (const menu of all(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+
+  /* ---- what needs this file is shown by it */
+
+  function ready() {
+    for (const hidden of all("[data-opens], [data-theme-switch], [data-closes]")) hidden.hidden = false;
+    showTheme();
+    showUnsaved();
+  }
+  ready();
+  document.addEventListener("htmx:afterSettle", ready);
+})();
