@@ -12,14 +12,29 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import Model, Prefetch, Q, QuerySet
+from django.db.models import Count, F, Max, Model, Prefetch, Q, QuerySet
 
 from runs import store
 from runs.engine import position
 from runs.engine.canonical import Json
-from runs.engine.status import ApprovalStatus
+from runs.engine.status import LIVE_STEPS, ApprovalStatus
 from runs.errors import NotFound, UnknownCheckpoint
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Project, Run, Step, User, Vote
+from runs.models import (
+    ApiToken,
+    Approval,
+    Branch,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    Project,
+    Revision,
+    Run,
+    Step,
+    User,
+    Vote,
+    Wait,
+    WorkflowVersion,
+)
 
 Row = TypeVar("Row", bound=Model)
 
@@ -107,7 +122,9 @@ def runs(
         rows = rows.filter(workflow=workflow)
     if after:
         moment, last = after
-        rows = rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last), created_at__lte=moment)
+        rows = rows.filter(
+            Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last), created_at__lte=moment
+        )
     return Page.of(rows.order_by("-created_at", "-id"), limit)
 
 
@@ -160,7 +177,9 @@ def calls_of(steps: Sequence[Step]) -> list[Visit]:
     calls: dict[tuple[int, str], list[JournalEntry]] = defaultdict(list)
     if steps:
         addresses = {step.address for step in steps}
-        for entry in JournalEntry.objects.filter(run=steps[0].run_id, address__in=addresses).order_by("ended_at", "ordinal"):
+        for entry in JournalEntry.objects.filter(run=steps[0].run_id, address__in=addresses).order_by(
+            "ended_at", "ordinal"
+        ):
             calls[entry.branch, entry.address].append(entry)
     return [Visit(step, calls[step.branch, step.address]) for step in steps]
 
@@ -210,6 +229,175 @@ def _open_after(rows: QuerySet[Approval], after: tuple[datetime, UUID] | None) -
 
 def _with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:
     votes = Vote.objects.select_related("user").order_by("id")
-    return rows.select_related("run", "run__requester").defer("run__input", "run__output").prefetch_related(
-        Prefetch("votes", queryset=votes)
+    return (
+        rows.select_related("run", "run__requester")
+        .defer("run__input", "run__output")
+        .prefetch_related(Prefetch("votes", queryset=votes))
     )
+
+
+# ---- pages
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom an inbox is for: what of a person the candidates of an approval are compared with."""
+
+    user: User
+    teams: frozenset[str]
+    reviewer: bool
+
+    @property
+    def q(self) -> Q:
+        """Open approvals that this person may decide: asked by name, by team or as any reviewer, and not the requester."""
+        by_name = Q(users__contains=[self.user.username])
+        by_team = Q(teams__overlap=sorted(self.teams)) if self.teams else Q(pk__in=[])
+        anybody = Q(teams=[], users=[]) if self.reviewer else Q(pk__in=[])
+        own = Q(run__requester=self.user) & ~Q(options__requester_may_decide=True)
+        return Q(status=ApprovalStatus.OPEN) & (by_name | by_team | anybody) & ~own
+
+
+def inbox(project_id: UUID, asked: Asked | None, *, limit: int) -> Page[Approval]:
+    """Open approvals, first due first: those one person is asked, or all. Two queries."""
+    rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
+    if asked:
+        rows = rows.filter(asked.q)
+    return Page.of(_with_votes(rows).order_by(F("due_at").asc(nulls_last=True), "opened_at", "id"), limit)
+
+
+def inbox_count(project_id: UUID, asked: Asked) -> int:
+    """How many approvals wait for a person. One query; counting stops at a thousand."""
+    return Approval.objects.filter(project=project_id).filter(asked.q)[:1000].count()
+
+
+def closed_approvals(
+    project_id: UUID, *, after: tuple[datetime, UUID] | None = None, limit: int
+) -> Page[Approval]:
+    """Approvals that are no longer open, last closed first. Two queries."""
+    rows = Approval.objects.filter(project=project_id).exclude(status=ApprovalStatus.OPEN)
+    if after:
+        moment, last = after
+        rows = rows.filter(Q(closed_at__lt=moment) | Q(closed_at=moment, pk__lt=last))
+    return Page.of(_with_votes(rows).order_by("-closed_at", "-id"), limit)
+
+
+def revisions(approval_id: UUID) -> list[Revision]:
+    """Every version of an approval with its author, oldest first. One query."""
+    rows = Revision.objects.filter(approval=approval_id).select_related("author")
+    return list(rows.order_by("version"))
+
+
+def asked_before(approval: Approval) -> Approval | None:
+    """The approval that this one asks again after, with its votes. Two queries, none if it is the first."""
+    if approval.previous_id is None:
+        return None
+    return _with_votes(Approval.objects.filter(pk=approval.previous_id)).first()
+
+
+def asked_since(approval: Approval) -> Approval | None:
+    """The open approval of the same node of the run that took the place of a closed one. One query."""
+    rows = Approval.objects.filter(run=approval.run_id, node=approval.node, status=ApprovalStatus.OPEN)
+    return (
+        rows.filter(opened_at__gte=approval.opened_at).exclude(pk=approval.pk).order_by("-opened_at").first()
+    )
+
+
+def steps_before(approval: Approval, *, limit: int) -> list[Step]:
+    """What had run when an approval opened, oldest first; the newest `limit` steps. One query."""
+    rows = Step.objects.filter(
+        run=approval.run_id, branch__lte=approval.branch, ended_at__lte=approval.opened_at
+    ).exclude(status="void")
+    return list(reversed(rows.order_by("-ended_at", "-created_at")[:limit]))
+
+
+@dataclass(slots=True)
+class Live:
+    """What is going on in one run now: its live steps, open waits and open approvals."""
+
+    steps: list[Step] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    approvals: list[Approval] = field(default_factory=list)
+
+
+def live(run_ids: Sequence[UUID]) -> dict[UUID, Live]:
+    """What is going on in some runs. Four queries, none without runs."""
+    found: dict[UUID, Live] = defaultdict(Live)
+    if not run_ids:
+        return found
+    for step in Step.objects.filter(run__in=run_ids, status__in=LIVE_STEPS).order_by("created_at"):
+        found[step.run_id].steps.append(step)
+    for wait in Wait.objects.filter(run__in=run_ids, closed_at=None).order_by("opened_at"):
+        found[wait.run_id].waits.append(wait)
+    open_ones = Approval.objects.filter(run__in=run_ids, status=ApprovalStatus.OPEN).defer("document")
+    for asked in open_ones.prefetch_related("votes").order_by("opened_at"):
+        found[asked.run_id].approvals.append(asked)
+    return found
+
+
+def steps_of(run_id: UUID, *, limit: int) -> list[Step]:
+    """The newest steps of a run on all branches, in the order in which they were made. One query."""
+    return list(reversed(Step.objects.filter(run=run_id).order_by("-created_at", "-branch")[:limit]))
+
+
+def waits_of(run_id: UUID) -> list[Wait]:
+    """Every wait of a run, open or closed. One query."""
+    return list(Wait.objects.filter(run=run_id).order_by("opened_at"))
+
+
+def calls_in(run_id: UUID, steps: Sequence[Step]) -> list[JournalEntry]:
+    """The calls inside some steps, in the order of their commits. One query, none without steps."""
+    if not steps:
+        return []
+    addresses = {step.address for step in steps}
+    return list(
+        JournalEntry.objects.filter(run=run_id, address__in=addresses).order_by("ended_at", "ordinal")
+    )
+
+
+def effects_of(run_id: UUID) -> list[JournalEntry]:
+    """The effects ledger of a run: calls that did something to the world, oldest first. One query."""
+    return list(
+        JournalEntry.objects.filter(run=run_id).exclude(effect="none").order_by("ended_at", "ordinal")
+    )
+
+
+def approvals_of(run_id: UUID) -> list[Approval]:
+    """Every approval of a run with its votes, newest first. Two queries."""
+    return list(_with_votes(Approval.objects.filter(run=run_id)).order_by("-opened_at", "-id"))
+
+
+def newest_checkpoints(run_id: UUID, *, before: int | None, limit: int) -> Page[Checkpoint]:
+    """Checkpoints of all branches, newest first, without their documents. One query."""
+    rows = Checkpoint.objects.filter(run=run_id).defer("patch", "snapshot")
+    if before is not None:
+        rows = rows.filter(no__lt=before)
+    return Page.of(rows.order_by("-no"), limit)
+
+
+def newest_events(run_id: UUID, *, before: int | None, limit: int) -> Page[Event]:
+    """The history of a run, newest first. One query."""
+    rows = Event.objects.filter(run=run_id)
+    if before is not None:
+        rows = rows.filter(seq__lt=before)
+    return Page.of(rows.order_by("-seq"), limit)
+
+
+def branches_of(run_id: UUID) -> tuple[list[Branch], dict[int, tuple[int, int]]]:
+    """The branches of a run, and (last checkpoint, how many) of each. Two queries."""
+    rows = Checkpoint.objects.filter(run=run_id).values("branch").annotate(last=Max("no"), some=Count("no"))
+    heads = {row["branch"]: (row["last"], row["some"]) for row in rows}
+    return list(Branch.objects.filter(run=run_id).order_by("no")), heads
+
+
+def tokens_of(project_id: UUID, user: User) -> list[ApiToken]:
+    """A person's API tokens in a project, newest first. One query."""
+    return list(ApiToken.objects.filter(project=project_id, user=user).order_by("-created_at"))
+
+
+def workflow_names() -> list[str]:
+    """Every workflow that was ever registered, by name. One query."""
+    return list(WorkflowVersion.objects.order_by("name").values_list("name", flat=True).distinct())
+
+
+def has_runs(project_id: UUID) -> bool:
+    return Run.objects.filter(project=project_id).exists()
