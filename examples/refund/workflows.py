@@ -107,4 +107,6 @@ def letter(state: Refund, ctx: Context) -> tuple[str, str]:
     decision = ctx.decision("confirm")
     if decision.outcome == "respond":
         return "answered", wording.answer_letter(order, decision.message)
-    return "declined", wording.declined_letter(order, decision.comment)
+    # Nobody decided, or nobody could name an amount that can be paid: there is no reason of a person to pass on.
+    reason = decision.message if decision.outcome == "reject" else ""
+    return "declined", wording.declined_letter(order, reason)
