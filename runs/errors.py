@@ -159,6 +159,12 @@ class AlreadyDecided(Conflict):
     code = "already_decided"
 
 
+class AlreadyVoted(Conflict):
+    """You have already said something else about this version."""
+
+    code = "already_voted"
+
+
 class ApprovalClosed(Conflict):
     """This approval is closed."""
 

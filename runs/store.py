@@ -162,7 +162,11 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     document: Any = None
     for no, snapshot, ops in rows:
         try:
-            document = canonical.loads(snapshot) if snapshot is not None else patch.apply(document, canonical.loads(ops))
+            document = (
+                canonical.loads(snapshot)
+                if snapshot is not None
+                else patch.apply(document, canonical.loads(ops))
+            )
         except (ValueError, TypeError, KeyError) as error:
             raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
     if not isinstance(document, dict) or not isinstance(document.get("root"), dict):
@@ -194,7 +198,9 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
             return None
         token = uuid.uuid4()
         moment = now()
-        taken = Step.objects.filter(run=run_id, branch=branch, address=address, status=StepStatus.READY).update(
+        taken = Step.objects.filter(
+            run=run_id, branch=branch, address=address, status=StepStatus.READY
+        ).update(
             status=StepStatus.EXECUTING,
             token=token,
             worker=worker,
@@ -204,7 +210,9 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
         )
         if not taken:
             return None
-        Step.objects.filter(run=run_id, branch=branch, address=address, started_at=None).update(started_at=moment)
+        Step.objects.filter(run=run_id, branch=branch, address=address, started_at=None).update(
+            started_at=moment
+        )
         if run.status == RunStatus.QUEUED:
             run.status = RunStatus.RUNNING
             run.started_at = run.started_at or moment
@@ -232,7 +240,7 @@ def commit_step(
 
     For transitions with one event, one checkpoint and one next step; all others go through `commit`.
     """
-    assert transition.checkpoint is not None and len(transition.events) == len(transition.next_steps) == 1
+    assert transition.checkpoint is not None
     following, event = transition.next_steps[0], transition.events[0]
     ops = canonical.dumps(transition.checkpoint.ops)
     snapshot = canonical.dumps(position) if weights.wants_snapshot(len(ops)) else None
@@ -487,7 +495,9 @@ class Writer:
         if snapshot is not None:
             self._set(snapshot_no=no)
         if point.address:
-            Step.objects.filter(run=self.run, branch=self.run.branch, address=point.address).update(checkpoint=no)
+            Step.objects.filter(run=self.run, branch=self.run.branch, address=point.address).update(
+                checkpoint=no
+            )
 
     def _begin_steps(self) -> None:
         Step.objects.bulk_create(
@@ -531,7 +541,11 @@ class Writer:
         approval.opened_at, approval.due_at = self.moment, due
         approval.save(force_insert=True)
         Revision.objects.create(
-            approval=approval, version=1, document=approval.document, digest=approval.digest, created_at=self.moment
+            approval=approval,
+            version=1,
+            document=approval.document,
+            digest=approval.digest,
+            created_at=self.moment,
         )
 
     def _events(self) -> None:
@@ -626,10 +640,28 @@ def insert_run(run: Run) -> None:
     Branch.objects.create(run=run, no=1, epoch=1)
 
 
+def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, run_id: uuid.UUID) -> bool:
+    """Take an idempotency key for a run. Waits for a transaction that is just taking it; False if it is taken (24 h)."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO runs_idempotencyrecord (project_id, endpoint, key, fingerprint, run_id)
+            VALUES (%s, %s, %s, %s, %s)
+            ON CONFLICT ON CONSTRAINT idempotency_key_once DO UPDATE
+              SET fingerprint = excluded.fingerprint, run_id = excluded.run_id, created_at = now()
+              WHERE runs_idempotencyrecord.created_at < now() - interval '24 hours'
+            RETURNING id
+            """,
+            [project_id, endpoint, key, fingerprint, run_id],
+        )
+        return cursor.fetchone() is not None
+
+
 def waiting_for(run: Run) -> list[Json]:
     """Why a run waits, of whom, since when, until when; from its open waits."""
     approvals = {
-        approval.address: approval for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
+        approval.address: approval
+        for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
     }
     reasons: list[Json] = []
     for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
@@ -724,9 +756,9 @@ def own_connection() -> psycopg.Connection[Any]:
 
 
 @contextmanager
-def sweeping() -> Iterator[bool]:
+def sweeping(lock: psycopg.Connection[Any]) -> Iterator[bool]:
     """Whether this process is the one that sweeps now; by a transaction lock on a connection of its own."""
-    with own_connection() as lock, lock.transaction():
+    with lock.transaction():
         row = lock.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK_SPACE, SWEEPER_LOCK]).fetchone()
         yield bool(row and row[0])
 
@@ -765,7 +797,7 @@ def suspect_children() -> list[int]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def lapsed_steps(dead: Sequence[int], *, limit: int = 200) -> list[Step]:
+def lapsed_steps(*, limit: int = 200) -> list[Step]:
     """Executing steps whose worker is gone, or whose lease has run out."""
     executing = Step.objects.filter(status=StepStatus.EXECUTING)
     gone = WorkerChild.objects.filter(gone_at__isnull=False).values("id")
@@ -809,3 +841,8 @@ def release(held: Held) -> None:
     Step.objects.filter(
         run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
     ).update(status=StepStatus.READY, token=None, lease_until=None, hinted_at=now())
+
+
+def is_gone(worker: int | None) -> bool:
+    """Whether a worker's process has ended, or was found dead."""
+    return WorkerChild.objects.filter(pk=worker, gone_at__isnull=False).exists()

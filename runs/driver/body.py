@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from runs.driver.context import AskAgain, CallFailed, Context
+from runs.driver.context import AskAgain, Context
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
@@ -67,16 +67,23 @@ def run_body(scope: StepScope) -> Outcome:
         value = node.body(scope.state, scope.context)
         if node.approval is None:
             return Completed(value)
-        document = document_of(value, way=scope.workflow.way(node.name), options=node.approval, node=node.name)
+        document = document_of(
+            value, way=scope.workflow.way(node.name), options=node.approval, node=node.name
+        )
         return Asked(document, canonical.digest(document))
     except LateResult:
         raise
     except AskAgain as again:
         return Reopened(again.node, again.reason)
-    except CallFailed as failed:
-        return Failed(failed.error, {**facts_of(failed.error), "call": failed.name}, failed.retry or node.retry)
-    except Exception as error:
-        return Failed(error, facts_of(error), node.retry)
+    except Exception as error:  # noqa: BLE001  # an author's code may raise anything
+        return _failed(error, scope.context, node.retry)
+
+
+def _failed(error: Exception, context: Context, policy: Retry) -> Failed:
+    call = next((call for call in context.failed if call.error is error), None)
+    if call is None:
+        return Failed(error, facts_of(error), policy)
+    return Failed(error, {**facts_of(error), "call": call.name}, call.retry or policy)
 
 
 def facts_of(error: Exception) -> dict[str, Json]:

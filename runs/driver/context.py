@@ -18,12 +18,13 @@ from runs.engine.state import storable
 from runs.errors import ApprovalMismatch, JournalMismatch, NotApproved, StateNotStorable
 
 
-class CallFailed(Exception):
-    """A call raised. Carries the error and the call's own retry policy, if it has one."""
+@dataclass(frozen=True, slots=True)
+class FailedCall:
+    """A call that raised: if its error leaves the body, the call's own retry policy counts."""
 
-    def __init__(self, error: Exception, retry: Retry | None, name: str) -> None:
-        super().__init__(str(error))
-        self.error, self.retry, self.name = error, retry, name
+    error: Exception
+    name: str
+    retry: Retry | None
 
 
 class AskAgain(BaseException):
@@ -63,7 +64,9 @@ class Decision:
     @property
     def message(self) -> str:
         """The text that came with it: the first action's message, or the comment."""
-        return next((str(action["message"]) for action in self.actions if action.get("message")), self.comment)
+        return next(
+            (str(action["message"]) for action in self.actions if action.get("message")), self.comment
+        )
 
 
 @dataclass(slots=True)
@@ -85,6 +88,7 @@ class Context:
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _call_key: str | None = None
+    failed: list[FailedCall] = field(default_factory=list)
 
     @property
     def key(self) -> str:
@@ -129,7 +133,8 @@ class Context:
         try:
             raw = function(*args, **(kwargs or {}), **extra)
         except Exception as error:
-            raise CallFailed(error, retry, label) from error
+            self.failed.append(FailedCall(error, label, retry))
+            raise
         finally:
             self._call_key = None
         result = canonical.dumps(_result(raw, label))
@@ -192,7 +197,13 @@ class Context:
         if approved_digest(answer["actions"]) != self.port.approved_digest(answer["approval"]):
             raise AskAgain(node, "payload_changed")
         return Approved(
-            node, answer["approval"], action["key"], action["tool"], action["args"], answer["edited"], action["message"]
+            node,
+            answer["approval"],
+            action["key"],
+            action["tool"],
+            action["args"],
+            answer["edited"],
+            action["message"],
         )
 
     def decision(self, node: str) -> Decision:
@@ -238,5 +249,7 @@ def _result(raw: Any, label: str) -> Json:
         return storable(raw)
     except StateNotStorable as error:
         raise StateNotStorable(
-            f"{label!r} returned something that cannot be stored: {error.detail}", errors=error.errors, **error.facts
+            f"{label!r} returned something that cannot be stored: {error.detail}",
+            errors=error.errors,
+            **error.facts,
         ) from None

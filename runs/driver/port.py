@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from runs.engine.canonical import Json
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:

@@ -83,7 +83,9 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
     keys = [action["key"] for action in drawn]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice:
-        raise SchemaViolation(f"Two actions of {node!r} have the key {twice!r}; give each one its own.", path="")
+        raise SchemaViolation(
+            f"Two actions of {node!r} have the key {twice!r}; give each one its own.", path=""
+        )
     if options.on_timeout == "approve" and any(action["effect"] == "irreversible" for action in drawn):
         raise SchemaViolation(f"{node!r} may not approve an irreversible action by time-out.", path="")
     return {
@@ -91,7 +93,8 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
         "reason": ask.reason,
         "agent_note": ask.agent_note,
         "facts": [
-            {"label": label, "value": storable(value, path=f"/facts/{label}")} for label, value in ask.facts.items()
+            {"label": label, "value": storable(value, path=f"/facts/{label}")}
+            for label, value in ask.facts.items()
         ],
         "actions": drawn,
     }
@@ -105,7 +108,9 @@ def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]
     if problems:
         raise SchemaViolation(f"The arguments of {action.tool!r} do not fit its schema.", errors=problems)
     if action.risk is not None and action.risk not in RISKS:
-        raise SchemaViolation(f"risk={action.risk!r} of {action.tool!r} is not one of {', '.join(RISKS)}.", path=path)
+        raise SchemaViolation(
+            f"risk={action.risk!r} of {action.tool!r} is not one of {', '.join(RISKS)}.", path=path
+        )
     editable = [name if name.startswith("/") else pointer([name]) for name in action.editable]
     return {
         "key": action.key or action.tool,
@@ -123,7 +128,9 @@ def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]
     told = list(action.allowed) if action.allowed is not None else list(DEFAULT_ALLOWED)
     unknown = [answer for answer in told if answer not in DECISIONS]
     if unknown:
-        raise SchemaViolation(f"{action.tool!r} allows {unknown[0]!r}; answers are {', '.join(DECISIONS)}.", path="")
+        raise SchemaViolation(
+            f"{action.tool!r} allows {unknown[0]!r}; answers are {', '.join(DECISIONS)}.", path=""
+        )
     if editable and "edit" not in told:
         told.append("edit")
     if not may_respond and action.allowed is None:
@@ -188,9 +195,8 @@ def judge(
     if _decides(counted, vote, options) and not _only_its_editor(counted, makers, drawn, options):
         judged.decided = vote.outcome
         judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
-    elif vote.outcome != "reject" and not edited and _only_its_editor(counted, makers, drawn, options):
-        if options.quorum == 1:
-            raise EditorMayNotApprove()
+    elif options.quorum == 1 and not edited and _only_its_editor(counted, makers, drawn, options):
+        raise EditorMayNotApprove()
     return judged
 
 
@@ -234,7 +240,10 @@ def _check_keys(actions: Mapping[str, Json], decisions: Sequence[ActionDecision]
     if missing:
         raise BadRequest(
             f"Nothing is said about {missing[0]!r}.",
-            errors=[Problem("/decisions", "missing_action", f"a decision for {key!r} is needed") for key in missing],
+            errors=[
+                Problem("/decisions", "missing_action", f"a decision for {key!r} is needed")
+                for key in missing
+            ],
         )
 
 
@@ -257,7 +266,9 @@ def _check_decision(
     if decision.type == "edit":
         problems = edit_problems(action, decision.args)
         if problems:
-            raise Unprocessable(f"The edited arguments of {action['key']!r} cannot be taken.", errors=problems)
+            raise Unprocessable(
+                f"The edited arguments of {action['key']!r} cannot be taken.", errors=problems
+            )
     elif decision.args is not None:
         raise BadRequest(f"Arguments come with edit only, not with {decision.type}.")
 

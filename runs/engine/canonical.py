@@ -121,7 +121,9 @@ def first_difference(left: Json, right: Json, path: str = "") -> str | None:
     if isinstance(left, list):
         if len(left) != len(right):
             return path
-        return _first(first_difference(a, b, f"{path}/{i}") for i, (a, b) in enumerate(zip(left, right, strict=True)))
+        return _first(
+            first_difference(a, b, f"{path}/{i}") for i, (a, b) in enumerate(zip(left, right, strict=True))
+        )
     if isinstance(left, float) and left == 0 == right:
         return None if math.copysign(1, left) == math.copysign(1, right) else path
     return None if left == right else path
@@ -163,7 +165,9 @@ def _pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     result: dict[str, Json] = {}
     for key, value in pairs:
         result[key] = (
-            _Marked("duplicate_key", f"the key {visible(key)!r} stands here twice", value) if key in result else value
+            _Marked("duplicate_key", f"the key {visible(key)!r} stands here twice", value)
+            if key in result
+            else value
         )
     return result
 

@@ -159,7 +159,9 @@ def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str)
     """An approval function has answered: the run waits for people. No checkpoint: the parked one is the one before."""
     options = run.workflow.nodes[step.node].approval
     return Transition(
-        events=[Event("approval_opened", {"digest": digest, "title": document["title"]}, step.node, step.address)],
+        events=[
+            Event("approval_opened", {"digest": digest, "title": document["title"]}, step.node, step.address)
+        ],
         status=after(run.status, RunEvent.PARKED),
         steps=[StepChange(step.address, StepStatus.WAITING)],
         wait=Wait(step.address, step.node, "approval", options.due if options else None),
@@ -194,7 +196,7 @@ def fail(run: Aggregate, step: LiveStep, error: Json, *, attempt: int, delay: fl
             steps=[StepChange(step.address, StepStatus.WAITING, error=error, failed=True)],
             wait=Wait(step.address, step.node, "retry", delay),
         )
-    transition = _failed(run, {**error, "step": step.node}, RunEvent.FAILED)
+    transition = _failed(run.status, {**error, "step": step.node})
     transition.events.insert(0, Event("step_failed", facts, step.node, step.address))
     transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error, failed=True)]
     return transition
@@ -212,7 +214,9 @@ def wake(run: Aggregate, step: LiveStep) -> Transition:
     )
 
 
-def take_over(run: Aggregate, step: LiveStep, *, reason: str, crashes: int, limit: int, worker: str) -> Transition:
+def take_over(
+    run: Aggregate, step: LiveStep, *, reason: str, crashes: int, limit: int, worker: str
+) -> Transition:
     """The worker of a step is gone. The step is ready again, unless it has ended its worker too often."""
     facts: dict[str, Json] = {"reason": reason, "crashes": crashes, "worker": worker}
     if crashes < limit:
@@ -222,7 +226,7 @@ def take_over(run: Aggregate, step: LiveStep, *, reason: str, crashes: int, limi
             steps=[StepChange(step.address, StepStatus.READY, crashed=True)],
         )
     error = error_of(Poisoned(f"The step ended its worker {crashes} times and was set aside.", **facts))
-    transition = _failed(run, {**error, "step": step.node}, RunEvent.FAILED)
+    transition = _failed(run.status, {**error, "step": step.node})
     transition.events.insert(0, Event("step_failed", {"error": error, **facts}, step.node, step.address))
     transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error, crashed=True)]
     return transition
@@ -236,6 +240,11 @@ def reopen(run: Aggregate, step: LiveStep, *, reason: str) -> Transition:
         steps=[StepChange(step.address, StepStatus.READY)],
         close_waits_of=[step.address],
     )
+
+
+def give_up(status: str, error: HitlError) -> Transition:
+    """End a run that cannot go on, whatever it is doing."""
+    return _failed(status, error_of(error))
 
 
 # ---- people's commands
@@ -253,10 +262,16 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
         return _refused(run, step, outcome, decision, event)
     try:
         return _go_on(
-            run, step, values=run.values, target=target, kind="answer", event=event, decision=(step.node, decision)
+            run,
+            step,
+            values=run.values,
+            target=target,
+            kind="answer",
+            event=event,
+            decision=(step.node, decision),
         )
     except StepError as error:
-        transition = _failed(run, {**error_of(error), "step": step.node}, RunEvent.FAILED)
+        transition = _failed(run.status, {**error_of(error), "step": step.node})
         transition.events.insert(0, event)
         transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error_of(error))]
         return transition
@@ -265,7 +280,9 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
 def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason: str) -> Transition:
     """A person changes the state of a parked or failed run. What is asked of people is asked anew."""
     if run.status in TERMINAL and run.status != RunStatus.FAILED:
-        raise AlreadyTerminal(f"The run is {run.status}; fork it to go on from an edited state.", status=run.status)
+        raise AlreadyTerminal(
+            f"The run is {run.status}; fork it to go on from an edited state.", status=run.status
+        )
     if run.executing:
         raise StepExecuting()
     writes = run.workflow.schema.edits(run.values, changes)
@@ -288,7 +305,11 @@ def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason
 
 
 def rewind(
-    run: Aggregate, target: dict[str, Any], values: dict[str, Any], changes: Mapping[str, Json], facts: dict[str, Json]
+    run: Aggregate,
+    target: dict[str, Any],
+    values: dict[str, Any],
+    changes: Mapping[str, Json],
+    facts: dict[str, Json],
 ) -> Transition:
     """Go back to an earlier position on a new branch: the epoch rises, everything live is void, all of it is to do again.
 
@@ -316,11 +337,11 @@ def rewind(
     return transition
 
 
-def cancel(run: Aggregate, *, reason: str) -> Transition:
+def cancel(status: str, *, reason: str) -> Transition:
     """End a run by a person's word. The epoch rises, so nothing a worker still does can land."""
     return Transition(
         events=[Event("run_cancelled", {"reason": reason})],
-        status=after(run.status, RunEvent.CANCELLED),
+        status=after(status, RunEvent.CANCELLED),
         ended=True,
         close_everything="run_cancelled",
         raise_epoch=True,
@@ -347,7 +368,9 @@ def error_of(error: BaseException) -> dict[str, Json]:
     return {**facts, "code": error.code, "message": canonical.visible(error.detail)[:MAX_MESSAGE]}
 
 
-def delay_of(policy: Retry, error: BaseException, *, attempt: int, failures: int, draw: float) -> float | None:
+def delay_of(
+    policy: Retry, error: BaseException, *, attempt: int, failures: int, draw: float
+) -> float | None:
     """Seconds until the next attempt, or None if there is none. `failures` counts this one."""
     if attempt >= policy.attempts or not policy.wants(error):
         return None
@@ -387,14 +410,18 @@ def _go_on(
     )
     if ends:
         transition.events.append(Event("run_completed", {}))
-        transition.status, transition.output, transition.ended = after(run.status, RunEvent.ENDED), output, True
+        transition.status, transition.output, transition.ended = (
+            after(run.status, RunEvent.ENDED),
+            output,
+            True,
+        )
     return transition
 
 
-def _failed(run: Aggregate, error: dict[str, Json], event: RunEvent) -> Transition:
+def _failed(status: str, error: dict[str, Json]) -> Transition:
     return Transition(
         events=[Event("run_failed", {"error": error})],
-        status=after(run.status, event),
+        status=after(status, RunEvent.FAILED),
         error=error,
         ended=True,
         close_everything="run_failed",
@@ -408,7 +435,7 @@ def _refused(
     kind: type[StepError] = ApprovalTimeout if outcome == "timeout" else Rejected
     by = decision.get("by") if outcome != "timeout" else None
     error = error_of(kind(rejected_by=by, comment=decision.get("comment", "")))
-    transition = _failed(run, {**error, "step": step.node}, RunEvent.FAILED)
+    transition = _failed(run.status, {**error, "step": step.node})
     transition.events.insert(0, event)
     transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error)]
     transition.close_waits_of = [step.address]

@@ -29,7 +29,12 @@ class Retry:
     give_up_on: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        numbers = {"initial": self.initial, "multiplier": self.multiplier, "max": self.max, "jitter": self.jitter}
+        numbers = {
+            "initial": self.initial,
+            "multiplier": self.multiplier,
+            "max": self.max,
+            "jitter": self.jitter,
+        }
         for name, value in numbers.items():
             if not math.isfinite(value) or value < 0:
                 raise WorkflowError(f"Retry({name}={value!r}): a finite number, not below 0, is needed.")

@@ -31,7 +31,9 @@ def validate(document: Json, schema: Json) -> list[Problem]:
         return []
     problems = []
     for error in Draft202012Validator(schema).iter_errors(document):
-        problems.append(Problem(pointer(list(error.absolute_path)), _code(error), visible(error.message)[:500]))
+        problems.append(
+            Problem(pointer(list(error.absolute_path)), _code(error), visible(error.message)[:500])
+        )
         if len(problems) == _MOST:
             break
     return problems

@@ -50,7 +50,9 @@ class StateSchema:
         self.model = model
         self.fields = model.model_fields
         self.appending = frozenset(name for name, info in self.fields.items() if append in info.metadata)
-        self._whole = bool(model.__pydantic_decorators__.model_validators) or bool(model.model_config.get("frozen"))
+        self._whole = bool(model.__pydantic_decorators__.model_validators) or bool(
+            model.model_config.get("frozen")
+        )
         self._view_class = _lazy_view(model)
         _ = self.json_schema
 
@@ -75,7 +77,9 @@ class StateSchema:
 
     def dump(self, value: BaseModel) -> dict[str, Json]:
         """A model instance as a JSON document. Raises `StateNotStorable`."""
-        return cast(dict[str, Json], _stored(value, lambda: value.model_dump(mode="json", warnings=False), ""))
+        return cast(
+            dict[str, Json], _stored(value, lambda: value.model_dump(mode="json", warnings=False), "")
+        )
 
     def load(self, document: Mapping[str, Json]) -> dict[str, Any]:
         """Python values of a stored document, by field. Raises `SchemaViolation` if the model does not fit any more."""
@@ -116,7 +120,8 @@ class StateSchema:
             self._check_whole(values, writes)
         except (SchemaViolation, StateNotStorable) as error:
             raise Unprocessable(
-                error.detail, errors=error.errors or [Problem(error.facts.get("path", ""), error.code, error.detail)]
+                error.detail,
+                errors=error.errors or [Problem(error.facts.get("path", ""), error.code, error.detail)],
             ) from None
         return writes
 
@@ -134,10 +139,14 @@ class StateSchema:
         if key not in self.fields:
             known = ", ".join(self.fields)
             problem = Problem(path, "unknown_key", f"the state has no key {key!r}; it has {known}")
-            raise SchemaViolation(f"The update has the key {key!r}, which the state does not know.", errors=[problem])
+            raise SchemaViolation(
+                f"The update has the key {key!r}, which the state does not know.", errors=[problem]
+            )
         appends = reduce and key in self.appending
         if appends and not isinstance(value, (list, tuple)):
-            problem = Problem(path, "list_type", "a list of new items is needed: the key has the reducer append")
+            problem = Problem(
+                path, "list_type", "a list of new items is needed: the key has the reducer append"
+            )
             raise SchemaViolation(f"{key!r} takes a list of new items.", errors=[problem])
         _refuse_unstorable_early(value, path)
         python = self._python(values, key, list(value) if appends else value)
@@ -212,7 +221,9 @@ def _plain(value: Any, path: str) -> Json:
     if type(value) in _PLAIN:
         return value
     kind = type(value).__name__
-    raise StateNotStorable(f"A value of type {kind} at {path or 'the top'} is not JSON.", path=path, type=kind)
+    raise StateNotStorable(
+        f"A value of type {kind} at {path or 'the top'} is not JSON.", path=path, type=kind
+    )
 
 
 def _stored(value: Any, dump: Any, path: str) -> Json:

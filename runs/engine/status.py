@@ -82,7 +82,9 @@ def _row(**told: RunStatus | Refusal) -> dict[RunEvent, RunStatus | Refusal]:
 
 _ENDED = {"otherwise": AlreadyTerminal, "rewound": _Q}
 _BY_STATUS: Final = {
-    _Q: _row(claimed=_R, edited=_Q, rewound=_Q, failed=_FAILED, cancelled=_CANCELLED, otherwise=EventNotAllowed),
+    _Q: _row(
+        claimed=_R, edited=_Q, rewound=_Q, failed=_FAILED, cancelled=_CANCELLED, otherwise=EventNotAllowed
+    ),
     _R: _row(
         claimed=_R,
         advanced=_R,

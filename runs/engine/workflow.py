@@ -266,7 +266,9 @@ class Workflow:
         before, after = _name_of(source), _name_of(target)
         way = self.ways.setdefault(before, Way())
         if way.plain == after:
-            raise WorkflowError(f"{self.name}: the edge from {before!r} to {after!r} is declared twice.", node=before)
+            raise WorkflowError(
+                f"{self.name}: the edge from {before!r} to {after!r} is declared twice.", node=before
+            )
         if way.plain:
             raise WorkflowError(
                 f"{self.name}: {before!r} leads to {way.plain!r} and to {after!r}; "
@@ -274,7 +276,9 @@ class Workflow:
                 node=before,
             )
         if way.targets:
-            raise WorkflowError(f"{self.name}: {before!r} has a choose already; it cannot have an edge.", node=before)
+            raise WorkflowError(
+                f"{self.name}: {before!r} has a choose already; it cannot have an edge.", node=before
+            )
         way.plain = after
 
     def choose(
@@ -309,7 +313,8 @@ class Workflow:
     def _add(self, node: Node) -> None:
         if not _NAME.match(node.name) or node.name in (START, END):
             raise WorkflowError(
-                f"{self.name}: {node.name!r} cannot name a node; use letters, digits, '_', '.', '-'.", node=node.name
+                f"{self.name}: {node.name!r} cannot name a node; use letters, digits, '_', '.', '-'.",
+                node=node.name,
             )
         if node.name in self.nodes:
             raise WorkflowError(f"{self.name}: two nodes are named {node.name!r}.", node=node.name)
@@ -353,12 +358,15 @@ class Workflow:
         way = self.way(node.name)
         if way.outcomes and not node.approval:
             raise WorkflowError(
-                f"{self.name}: {node.name!r} is no approval; choose needs a router and to=[...] here.", node=node.name
+                f"{self.name}: {node.name!r} is no approval; choose needs a router and to=[...] here.",
+                node=node.name,
             )
         if way.router and not way.to:
             raise WorkflowError(f"{self.name}: choose({node.name!r}, router) needs to=[...].", node=node.name)
         if way.to and not way.router:
-            raise WorkflowError(f"{self.name}: choose({node.name!r}, to=[...]) needs a router.", node=node.name)
+            raise WorkflowError(
+                f"{self.name}: choose({node.name!r}, to=[...]) needs a router.", node=node.name
+            )
         if node.loop_limit < 1:
             raise WorkflowError(f"{self.name}: loop_limit of {node.name!r} is at least 1.", node=node.name)
         if node.approval:
@@ -366,7 +374,9 @@ class Workflow:
 
     def _check_approval(self, node: Node, options: ApprovalOptions, way: Way) -> None:
         if way.outcomes and "approve" not in way.outcomes:
-            raise WorkflowError(f"{self.name}: choose({node.name!r}) says nothing of approve=.", node=node.name)
+            raise WorkflowError(
+                f"{self.name}: choose({node.name!r}) says nothing of approve=.", node=node.name
+            )
         if options.quorum < 1 or options.reject_quorum < 1:
             raise WorkflowError(f"{self.name}: a quorum of {node.name!r} is at least 1.", node=node.name)
         if options.on_timeout not in ("reject", "approve", "fail"):
@@ -418,7 +428,9 @@ def seconds(due: str | float | None, *, where: str) -> float | None:
     if isinstance(due, str):
         match = _DURATION.match(due.strip())
         if not match:
-            raise WorkflowError(f"{where}: due={due!r} is no duration; write seconds, or 90s, 30m, 24h, 7d, 2w.")
+            raise WorkflowError(
+                f"{where}: due={due!r} is no duration; write seconds, or 90s, 30m, 24h, 7d, 2w."
+            )
         return float(match[1]) * _UNITS[match[2]]
     if not 0 < due < 10 * 365 * 86400:
         raise WorkflowError(f"{where}: due={due!r} is not between 0 seconds and 10 years.")
@@ -464,7 +476,9 @@ def _successors(workflow: Workflow) -> dict[str, tuple[str, ...]]:
     for source, targets in successors.items():
         for target in targets:
             if target not in workflow.nodes and target != END:
-                raise WorkflowError(f"{workflow.name}: {source!r} leads to {target!r}, which is no node.", node=source)
+                raise WorkflowError(
+                    f"{workflow.name}: {source!r} leads to {target!r}, which is no node.", node=source
+                )
     return successors
 
 
@@ -497,7 +511,9 @@ def _back_edges(workflow: Workflow, successors: Mapping[str, Sequence[str]]) -> 
 def _refuse_dead_ends(workflow: Workflow, successors: Mapping[str, Sequence[str]]) -> None:
     can_end = {END}
     while True:
-        more = {node for node, targets in successors.items() if node not in can_end and can_end & set(targets)}
+        more = {
+            node for node, targets in successors.items() if node not in can_end and can_end & set(targets)
+        }
         if not more:
             break
         can_end |= more

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from typing import Any
+
+import psycopg
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import DatabaseError, connection
+
+from runs import operations, store
+
+logger = logging.getLogger("runs.sweeper")
+
+
+class Command(BaseCommand):
+    help = "Looks once a second for what time and death have made due: takeovers, retries, approvals, lost hints."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--every", type=float, default=1.0, help="seconds between two rounds (default 1)")
+        parser.add_argument("--once", action="store_true", help="one round, then end")
+
+    def handle(self, *args: Any, every: float, once: bool, **options: Any) -> None:
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        lock: psycopg.Connection[Any] | None = None
+        while not stop.is_set():
+            try:
+                lock = lock if lock and not lock.closed else store.own_connection()
+                operations.sweep(lock)
+            except (psycopg.Error, DatabaseError) as error:
+                # The database is away: nothing can be swept, and nothing is lost by waiting for it.
+                logger.warning("the sweeper waits for the database: %s", error)
+                lock = _closed(lock)
+                connection.close()
+            if once:
+                break
+            stop.wait(every)
+
+
+def _closed(lock: psycopg.Connection[Any] | None) -> None:
+    if lock is not None:
+        lock.close()

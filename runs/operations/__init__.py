@@ -1,0 +1,48 @@
+"""The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
+
+from runs.engine.approval import ActionDecision
+from runs.operations.deciding import Answer, Decided, decide, expire, revise
+from runs.operations.door import audit_denied
+from runs.operations.registering import register_workflows
+from runs.operations.steering import (
+    CallPreview,
+    RewindPreview,
+    StepPreview,
+    cancel,
+    edit_state,
+    preview_rewind,
+    rewind,
+)
+from runs.operations.submitting import Idempotency, Submitted, submit
+from runs.operations.sweeping import Swept, sweep
+from runs.operations.tokens import create_token, revoke_token
+from runs.operations.working import Worker, advance, leave, worker
+
+__all__ = [
+    "ActionDecision",
+    "Answer",
+    "CallPreview",
+    "Decided",
+    "Idempotency",
+    "RewindPreview",
+    "StepPreview",
+    "Submitted",
+    "Swept",
+    "Worker",
+    "advance",
+    "audit_denied",
+    "cancel",
+    "create_token",
+    "decide",
+    "edit_state",
+    "expire",
+    "leave",
+    "preview_rewind",
+    "register_workflows",
+    "revise",
+    "revoke_token",
+    "rewind",
+    "submit",
+    "sweep",
+    "worker",
+]

@@ -1,0 +1,476 @@
+"""Answers of people to approvals, and the answer of the clock when nobody gives one."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+
+from runs import dispatch, policies, store
+from runs.engine import approval as rules
+from runs.engine import canonical, machine
+from runs.engine import position as at
+from runs.engine.approval import ActionDecision, Judged, VoteFact
+from runs.engine.canonical import Json
+from runs.engine.machine import Aggregate, Event, Transition
+from runs.engine.position import LiveStep
+from runs.engine.status import APPROVAL as TABLE
+from runs.engine.status import ApprovalEvent, ApprovalStatus
+from runs.engine.workflow import ApprovalOptions
+from runs.errors import (
+    AlreadyDecided,
+    AlreadyVoted,
+    ApprovalClosed,
+    BadRequest,
+    CheckpointUnreadable,
+    HitlError,
+    NotFound,
+    PayloadChanged,
+    StaleVersion,
+    TimedOut,
+    Unprocessable,
+    VersionRequired,
+)
+from runs.models import Approval, Revision, Run, Vote
+from runs.operations.door import aggregate, as_uuid, audit_denied, locked_run, verb
+from runs.policies import SYSTEM, Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One person's answer to one approval, for the version and digest that was on the screen."""
+
+    approval_id: uuid.UUID | str
+    version: int | None
+    digest: str | None
+    decisions: Sequence[ActionDecision]
+    comment: str = ""
+
+    @property
+    def request_digest(self) -> str:
+        """Recognises the same answer when it comes again."""
+        decisions = sorted((decision.as_dict() for decision in self.decisions), key=lambda d: str(d["key"]))
+        return canonical.digest({"version": self.version, "decisions": decisions, "comment": self.comment})
+
+
+@dataclass(slots=True)
+class Decided:
+    """What an answer came to. `approval.status` is still open if more people must agree. error: of several runs, this one's."""
+
+    approval: Approval | None
+    run: Run | None
+    replayed: bool = False
+    error: HitlError | None = None
+
+
+def decide(*, actor: Actor, answers: Sequence[Answer]) -> list[Decided]:
+    """Answer approvals. Those of one run are stored together or not at all; over several runs, a result per item."""
+    if not answers:
+        raise BadRequest("No answer is given.")
+    by_run: dict[uuid.UUID, list[int]] = {}
+    for index, answer in enumerate(answers):
+        by_run.setdefault(_run_of(actor, answer), []).append(index)
+    results: dict[int, Decided] = {}
+    for run_id in sorted(by_run):
+        mine = [answers[index] for index in by_run[run_id]]
+        try:
+            results.update(zip(by_run[run_id], _decide_run(actor, run_id, mine), strict=True))
+        except HitlError as error:
+            if len(by_run) == 1:
+                raise
+            results.update({index: Decided(None, None, error=error) for index in by_run[run_id]})
+    return [results[index] for index in range(len(answers))]
+
+
+def revise(
+    *,
+    actor: Actor,
+    approval_id: uuid.UUID | str,
+    version: int | None,
+    args: Mapping[str, Json],
+    comment: str = "",
+) -> Approval:
+    """Save other arguments as a new version, without a vote. Earlier votes no longer count."""
+    answer = Answer(approval_id, version, None, ())
+    with verb(actor, "revise", approval_id):
+        run = locked_run(_run_of(actor, answer))
+        approval = Approval.objects.select_for_update().get(pk=as_uuid(approval_id))
+        policies.check_decide(actor, run, approval)
+        _check_open(approval, store.now(), ApprovalEvent.REVISED)
+        _check_seen(approval, answer)
+        document = _revised(approval, args)
+        if canonical.digest(document) == approval.digest:
+            return approval
+        _save_version(approval, document, actor, comment)
+        facts: dict[str, Json] = {
+            "approval": str(approval.pk),
+            "version": approval.version,
+            "args": dict(args),
+        }
+        event = Event("approval_revised", facts, approval.node, approval.address)
+        store.commit(run, Transition(events=[event]), actor=actor.as_dict())
+        return approval
+
+
+def expire(*, run_id: uuid.UUID, address: str) -> bool:
+    """Decide an approval whose time is over, as its workflow says. False if there is nothing to do any more."""
+    with transaction.atomic(durable=True):
+        run = store.lock_run(run_id)
+        approval = (
+            Approval.objects.select_for_update()
+            .filter(run=run, branch=run.branch, address=address, status=ApprovalStatus.OPEN)
+            .first()
+        )
+        moment = store.now()
+        if approval is None or approval.due_at is None or approval.due_at > moment:
+            return False
+        says = str(approval.options.get("on_timeout", "reject"))
+        said = "approve" if says == "approve" else "reject"
+        results = [
+            {
+                "key": action["key"],
+                "tool": action["tool"],
+                "args": action["args"],
+                "effect": action["effect"],
+                "decision": said,
+                "message": "",
+            }
+            for action in approval.content["actions"]
+        ]
+        _vote(approval, None, "timeout", said, [], "", "system", decisive=True, results=results)
+        reason = f"no answer before {approval.due_at.isoformat()}"
+        decision = _decision(approval, "timeout", SYSTEM, reason, moment, results, said=said)
+        _close(approval, ApprovalStatus.EXPIRED, "timeout", moment)
+        _go_on(run, approval, "timeout", decision, SYSTEM)
+        return True
+
+
+# ---- one run
+
+
+def _run_of(actor: Actor, answer: Answer) -> uuid.UUID:
+    found = Approval.objects.filter(pk=_approval_id(answer), project=actor.project).values_list(
+        "run_id", flat=True
+    )
+    run_id = found.first()
+    if run_id is None or not actor.roles:
+        audit_denied(actor, "decide", answer.approval_id, NotFound.code)
+        raise NotFound()
+    return run_id
+
+
+def _approval_id(answer: Answer) -> uuid.UUID:
+    return as_uuid(answer.approval_id)
+
+
+def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> list[Decided]:
+    """All answers of one run, in one transaction. A damaged approval or checkpoint is dealt with after it was refused."""
+    try:
+        with verb(actor, "decide", ",".join(str(answer.approval_id) for answer in answers)):
+            run = locked_run(run_id)
+            moment = store.now()
+            decided = [_decide_one(actor, run, answer, moment) for answer in answers]
+            run.refresh_from_db()
+            return decided
+    except PayloadChanged as changed:
+        _ask_anew(run_id, changed)
+        raise
+    except CheckpointUnreadable as unreadable:
+        fail_unreadable(run_id=run_id, error=unreadable)
+        raise
+
+
+def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
+    approval = Approval.objects.select_for_update().get(pk=_approval_id(answer), run=run)
+    policies.check_decide(actor, run, approval)
+    if Vote.objects.filter(approval=approval, user=actor.user, request_digest=answer.request_digest).exists():
+        return Decided(approval, run, replayed=True)
+    _check_open(approval, moment, ApprovalEvent.VOTED)
+    _check_seen(approval, answer)
+    judged = rules.judge(
+        approval.content,
+        answer.decisions,
+        user=actor.user.username,
+        comment=answer.comment,
+        options=_options(approval),
+        votes=_votes(approval),
+        editors=_editors(approval),
+    )
+    _check_text(answer)
+    _check_first_word(actor, approval, judged)
+    if judged.edited:
+        _save_version(approval, judged.document, actor, answer.comment)
+    return _record(actor, run, approval, answer, judged, moment)
+
+
+def _record(
+    actor: Actor, run: Run, approval: Approval, answer: Answer, judged: Judged, moment: datetime
+) -> Decided:
+    """Store the vote, and if it decides, let the run go on: in the same transaction."""
+    _vote(
+        approval,
+        actor,
+        judged.vote.outcome,
+        judged.vote.signature,
+        [decision.as_dict() for decision in answer.decisions],
+        answer.comment,
+        answer.request_digest,
+        decisive=judged.decided is not None,
+        results=judged.results,
+        edited=judged.edited,
+    )
+    if judged.decided is None:
+        facts: dict[str, Json] = {
+            "approval": str(approval.pk),
+            "version": approval.version,
+            "vote": judged.vote.outcome,
+            "edited": judged.edited,
+            "comment": answer.comment,
+        }
+        event = Event("vote_recorded", facts, approval.node, approval.address)
+        store.commit(run, Transition(events=[event]), actor=actor.as_dict())
+        return Decided(approval, run)
+    decision = _decision(
+        approval, judged.decided, actor.as_dict(), "decision", moment, judged.results, comment=answer.comment
+    )
+    _close(approval, ApprovalStatus.DECIDED, judged.decided, moment)
+    _go_on(run, approval, judged.decided, decision, actor.as_dict())
+    return Decided(approval, run)
+
+
+def _go_on(
+    run: Run, approval: Approval, outcome: str, decision: dict[str, Json], actor: dict[str, Json]
+) -> None:
+    facts = aggregate(run)
+    step = _step(facts, approval)
+    transition = machine.answer(facts, step, outcome, decision)
+    store.commit(run, transition, position=facts.position, actor=actor)
+    for address in transition.ready:
+        dispatch.enqueue(run.pk, run.branch, address)
+
+
+def _step(facts: Aggregate, approval: Approval) -> LiveStep:
+    return next(step for step in at.live_steps(facts.position) if step.address == approval.address)
+
+
+# ---- checks
+
+
+def _check_open(approval: Approval, moment: datetime, event: ApprovalEvent) -> None:
+    refusal = TABLE[ApprovalStatus(approval.status), event]
+    if refusal is AlreadyDecided:
+        raise _already_decided(approval)
+    if approval.status == ApprovalStatus.EXPIRED:
+        raise TimedOut(
+            "The time to decide was over; the workflow's answer stands.", due_at=_text(approval.due_at)
+        )
+    if not isinstance(refusal, ApprovalStatus):
+        raise ApprovalClosed(
+            f"This approval is {approval.status}: {approval.closed_reason.replace('_', ' ')}.",
+            reason=approval.closed_reason,
+            closed_at=_text(approval.closed_at),
+        )
+    if approval.due_at is not None and approval.due_at <= moment:
+        raise TimedOut(due_at=_text(approval.due_at))
+
+
+def _already_decided(approval: Approval) -> AlreadyDecided:
+    vote = Vote.objects.select_related("user").filter(approval=approval, decisive=True).first()
+    winner = str(vote.user) if vote and vote.user else "system"
+    return AlreadyDecided(
+        f"{winner} was first: {approval.outcome}.",
+        winner=winner,
+        action=approval.outcome,
+        decided_at=_text(approval.closed_at),
+        version=approval.version,
+    )
+
+
+def _check_seen(approval: Approval, answer: Answer) -> None:
+    """The answer must be for what is there now, and what is there must be what its digest was taken of."""
+    if answer.version is None:
+        raise VersionRequired("Send the version of the approval that you saw.", version=approval.version)
+    if not approval.is_intact:
+        raise PayloadChanged(approval=str(approval.pk), address=approval.address)
+    if answer.version != approval.version or (answer.digest and answer.digest != approval.digest):
+        raise StaleVersion(
+            f"You saw version {answer.version}; version {approval.version} is there now.",
+            version=approval.version,
+            digest=approval.digest,
+            document=approval.content,
+            base=_base(approval, answer.version),
+        )
+
+
+def _base(approval: Approval, version: int) -> Json:
+    """What the answer was made from, for a three-way difference."""
+    found = (
+        Revision.objects.filter(approval=approval, version=version).values_list("document", flat=True).first()
+    )
+    return canonical.loads(found) if found else None
+
+
+def _check_text(answer: Answer) -> None:
+    canonical.check(
+        {"comment": answer.comment, "messages": [decision.message for decision in answer.decisions]}
+    )
+
+
+def _check_first_word(actor: Actor, approval: Approval, judged: Judged) -> None:
+    """One vote a person and version. An edit makes a version of its own."""
+    earlier = Vote.objects.filter(approval=approval, version=approval.version, user=actor.user).first()
+    if earlier is not None and not judged.edited:
+        raise AlreadyVoted(
+            f"You have said {earlier.outcome} about version {approval.version}.", vote=earlier.outcome
+        )
+
+
+def _options(approval: Approval) -> ApprovalOptions:
+    """The rules as they were when it was asked; a deploy in between changes nothing."""
+    told = {
+        key: value for key, value in approval.options.items() if key in ApprovalOptions.__dataclass_fields__
+    }
+    told["reviewers"] = tuple(told.get("reviewers", ()))
+    return ApprovalOptions(**told)
+
+
+def _votes(approval: Approval) -> list[VoteFact]:
+    votes = (
+        Vote.objects.select_related("user").filter(approval=approval, version=approval.version).order_by("id")
+    )
+    return [VoteFact(vote.user.username, vote.signature, vote.outcome) for vote in votes if vote.user]
+
+
+def _editors(approval: Approval) -> list[str]:
+    authors = Revision.objects.filter(approval=approval, author__isnull=False).order_by("version")
+    return list(authors.values_list("author__username", flat=True))
+
+
+def _revised(approval: Approval, args: Mapping[str, Json]) -> dict[str, Json]:
+    document = approval.content
+    keys = [action["key"] for action in document["actions"]]
+    unknown = [key for key in args if key not in keys]
+    if unknown or not args:
+        raise BadRequest(
+            f"Arguments are given by action; the actions are {', '.join(keys)}.", unknown=unknown
+        )
+    for action in document["actions"]:
+        if action["key"] in args:
+            problems = rules.edit_problems(action, args[action["key"]])
+            if problems:
+                raise Unprocessable(f"The arguments of {action['key']!r} cannot be taken.", errors=problems)
+            action["args"] = args[action["key"]]
+    return document
+
+
+# ---- rows
+
+
+def _save_version(approval: Approval, document: dict[str, Json], actor: Actor, comment: str) -> None:
+    approval.version += 1
+    approval.document = canonical.dumps(document)
+    approval.digest = canonical.digest(document)
+    approval.save(update_fields=["version", "document", "digest"])
+    Revision.objects.create(
+        approval=approval,
+        version=approval.version,
+        document=approval.document,
+        digest=approval.digest,
+        author=actor.user,
+        comment=comment,
+    )
+
+
+def _vote(
+    approval: Approval,
+    actor: Actor | None,
+    outcome: str,
+    signature: str,
+    decisions: Sequence[Json],
+    comment: str,
+    request_digest: str,
+    *,
+    decisive: bool,
+    results: Sequence[Mapping[str, Json]],
+    edited: bool = False,
+) -> None:
+    Vote.objects.create(
+        approval=approval,
+        version=approval.version,
+        user=actor.user if actor else None,
+        outcome=outcome,
+        signature=signature,
+        decisions=canonical.dumps(list(decisions)),
+        comment=comment,
+        edited=edited,
+        decisive=decisive,
+        digest=approval.digest,
+        request_digest=request_digest,
+        approved_digest=rules.approved_digest(results) if decisive else "",
+        method=actor.method if actor else "system",
+        ip=actor.address if actor else "",
+    )
+
+
+def _close(approval: Approval, status: ApprovalStatus, outcome: str, moment: datetime) -> None:
+    approval.status, approval.outcome, approval.closed_at = status.value, outcome, moment
+    approval.save(update_fields=["status", "outcome", "closed_at"])
+
+
+def _decision(
+    approval: Approval,
+    outcome: str,
+    by: dict[str, Json],
+    reason: str,
+    moment: datetime,
+    results: Sequence[dict[str, Json]],
+    *,
+    comment: str = "",
+    said: str | None = None,
+) -> dict[str, Json]:
+    """The decision as the position keeps it and the nodes after it see it."""
+    return {
+        "approval": str(approval.pk),
+        "version": approval.version,
+        "digest": approval.digest,
+        "outcome": said or outcome,
+        "by": by,
+        "reason": "timeout" if outcome == "timeout" else reason,
+        "comment": comment or (reason if outcome == "timeout" else ""),
+        "edited": approval.version > 1,
+        "at": moment.isoformat(),
+        "actions": list(results),
+    }
+
+
+# ---- what is damaged
+
+
+def _ask_anew(run_id: uuid.UUID, changed: PayloadChanged) -> None:
+    """The stored action is not the one that was shown: close the approval, and let its node ask again."""
+    with transaction.atomic(durable=True):
+        run = store.lock_run(run_id)
+        approval = Approval.objects.select_for_update().get(pk=changed.facts["approval"])
+        if approval.status != ApprovalStatus.OPEN:
+            return
+        facts = aggregate(run)
+        transition = machine.reopen(facts, _step(facts, approval), reason=PayloadChanged.code)
+        store.commit(run, transition, actor=SYSTEM)
+        for address in transition.ready:
+            dispatch.enqueue(run.pk, run.branch, address)
+
+
+def fail_unreadable(*, run_id: uuid.UUID, error: CheckpointUnreadable) -> None:
+    """A run whose head cannot be read fails, naming the checkpoint; the others can still be chosen for a rewind."""
+    with transaction.atomic(durable=True):
+        run = store.lock_run(run_id)
+        if run.is_terminal:
+            return
+        store.commit(run, machine.give_up(run.status, error), actor=SYSTEM)
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

@@ -1,0 +1,93 @@
+"""What every verb does first and last: read the run as the engine sees it, and write down who did what."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import DatabaseError, transaction
+
+from runs import store, workflows
+from runs.engine import position as at
+from runs.engine.machine import Aggregate
+from runs.engine.status import StepStatus
+from runs.errors import Forbidden, NotFound, Unavailable
+from runs.models import AuditEntry, Run, Step
+from runs.policies import Actor
+
+
+@contextmanager
+def verb(actor: Actor, name: str, target: object) -> Iterator[None]:
+    """A durable transaction for one verb of a person, with its audit entry; a refusal is written down too."""
+    try:
+        with transaction.atomic(durable=True):
+            yield
+            _audit(actor, name, target, "done")
+    except (Forbidden, NotFound) as refusal:
+        audit_denied(actor, name, target, refusal.code)
+        raise
+    except DatabaseError as error:
+        raise Unavailable() from error
+
+
+@contextmanager
+def joining(actor: Actor, name: str, target: object) -> Iterator[None]:
+    """Like `verb`, for verbs that join a caller's transaction and commit with it."""
+    try:
+        with transaction.atomic():
+            yield
+            _audit(actor, name, target, "done")
+    except (Forbidden, NotFound) as refusal:
+        audit_denied(actor, name, target, refusal.code)
+        raise
+    except DatabaseError as error:
+        raise Unavailable() from error
+
+
+def audit_denied(actor: Actor, name: str, target: object, code: str) -> None:
+    _audit(actor, name, target, f"denied: {code}")
+
+
+def _audit(actor: Actor, name: str, target: object, outcome: str) -> None:
+    AuditEntry.objects.create(
+        project=actor.project,
+        user_name=actor.user.username,
+        method=actor.method,
+        ip=actor.address,
+        verb=name,
+        target=str(target)[:120],
+        outcome=outcome,
+    )
+
+
+def locked_run(run_id: uuid.UUID | str) -> Run:
+    """A run by an id from outside, locked. What is no id leads to `NotFound`."""
+    return store.lock_run(as_uuid(run_id))
+
+
+def as_uuid(value: uuid.UUID | str) -> uuid.UUID:
+    if isinstance(value, uuid.UUID):
+        return value
+    try:
+        return uuid.UUID(value)
+    except (ValueError, AttributeError):
+        raise NotFound() from None
+
+
+def aggregate(run: Run, position: dict[str, Any] | None = None) -> Aggregate:
+    """A locked run as the engine sees it, standing at its head."""
+    workflow = workflows.get(run.workflow, run.workflow_version)
+    document = position if position is not None else store.read_position(run.pk, run.head)
+    executing = Step.objects.filter(run=run, branch=run.branch, status=StepStatus.EXECUTING)
+    return Aggregate(
+        run_id=str(run.pk),
+        workflow=workflow,
+        status=run.status,
+        epoch=run.epoch,
+        branch=run.branch,
+        position=document,
+        values=workflow.schema.load(at.state(document)),
+        executing=frozenset(executing.values_list("address", flat=True)),
+    )

@@ -1,0 +1,260 @@
+"""What people do to a run as a whole: edit its state, rewind it, cancel it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runs import dispatch, policies, queries, store
+from runs.engine import canonical, machine
+from runs.engine import position as at
+from runs.engine.canonical import Json
+from runs.engine.machine import Transition
+from runs.errors import (
+    AlreadyTerminal,
+    AmbiguousTarget,
+    BadRequest,
+    NothingToRun,
+    ReasonRequired,
+    StaleVersion,
+    UnknownCheckpoint,
+    VersionRequired,
+)
+from runs.models import Approval, Checkpoint, JournalEntry, Run, Step
+from runs.operations.door import aggregate, as_uuid, locked_run, verb
+from runs.policies import Actor
+
+CALLS = ("reuse", "again")
+MAX_REASON = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class StepPreview:
+    """A step that has run (or is live) after the checkpoint, and would run again."""
+
+    node: str
+    visit: int
+    status: str
+    checkpoint: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPreview:
+    """A call made after the checkpoint: what it did to the world, its receipt, and whether it would be made again."""
+
+    node: str
+    name: str
+    occurrence: str
+    effect: str
+    result: Json
+    reused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RewindPreview:
+    """What a rewind to a checkpoint would do, before anybody confirms it."""
+
+    checkpoint: int
+    branch: int
+    calls: str
+    next: list[str]
+    state: dict[str, Json]
+    steps: list[StepPreview] = field(default_factory=list)
+    made: list[CallPreview] = field(default_factory=list)
+    approvals: list[Approval] = field(default_factory=list)
+
+    @property
+    def effects(self) -> list[CallPreview]:
+        """Calls that did something to the world."""
+        return [call for call in self.made if call.effect != "none"]
+
+
+def edit_state(
+    *,
+    actor: Actor,
+    run_id: uuid.UUID | str,
+    version: int | None,
+    changes: Mapping[str, Json],
+    reason: str,
+    lane: str | None = None,
+) -> Run:
+    """Replace keys of the state of a parked or failed run. What is asked of people is asked anew.
+
+    version: the run's version that was seen. changes: new values by top-level key. Raises `StaleVersion`, `StepExecuting`,
+    `Unprocessable` with pointers.
+    """
+    with verb(actor, "edit_state", run_id):
+        run = locked_run(run_id)
+        policies.check_steer(actor, run)
+        _check_version(run, version)
+        _check_reason(reason)
+        if not changes:
+            raise BadRequest("Nothing is changed.")
+        canonical.check(dict(changes))
+        facts = aggregate(run)
+        transition = machine.edit_state(facts, _lane(facts, lane), changes, reason=reason)
+        return _commit(run, transition, facts, actor, reason)
+
+
+def rewind(
+    *,
+    actor: Actor,
+    run_id: uuid.UUID | str,
+    checkpoint: int,
+    reason: str,
+    changes: Mapping[str, Json] | None = None,
+    calls: str = "reuse",
+    version: int | None = None,
+) -> Run:
+    """Go back to a checkpoint on a new branch; the run goes on from there by itself.
+
+    changes: state to replace at that point. calls: `reuse` answers calls from the branch left behind, `again` makes them
+    again. version: the run's version that was seen, if it matters. Works while a step executes: its result is discarded.
+    """
+    with verb(actor, "rewind", run_id):
+        run = locked_run(run_id)
+        policies.check_steer(actor, run)
+        if version is not None:
+            _check_version(run, version)
+        _check_reason(reason)
+        _check_calls(calls)
+        canonical.check(dict(changes or {}))
+        position = store.read_position(run.pk, checkpoint)
+        target = aggregate(run, position)
+        facts: dict[str, Json] = {
+            "checkpoint": checkpoint,
+            "reason": reason,
+            "calls": calls,
+            "from": run.head,
+        }
+        transition = machine.rewind(target, position, target.values, changes or {}, facts)
+        branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason)
+        store.commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
+        return _enqueued(run, transition)
+
+
+def preview_rewind(
+    *, actor: Actor, run_id: uuid.UUID | str, checkpoint: int, calls: str = "reuse"
+) -> RewindPreview:
+    """What a rewind would do: steps that run again, effects already done, approvals that are asked again. Changes nothing."""
+    run = queries.run(actor.project.pk, as_uuid(run_id))
+    policies.check_steer(actor, run)
+    _check_calls(calls)
+    point = Checkpoint.objects.filter(run=run, no=checkpoint).first()
+    if point is None:
+        raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
+    position = store.read_position(run.pk, checkpoint)
+    live = at.live_steps(position)
+    if not live:
+        raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
+    line = dict(store.lineage(run.pk, run.branch))
+    preview = RewindPreview(checkpoint, point.branch, calls, [step.node for step in live], at.state(position))
+    preview.steps.extend(_steps_after(run, line, checkpoint))
+    preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))
+    preview.approvals.extend(_approvals_after(run, line, checkpoint))
+    return preview
+
+
+def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
+    """End a run. Its approvals and waits close in the same transaction; again changes nothing."""
+    with verb(actor, "cancel", run_id):
+        run = locked_run(run_id)
+        policies.check_cancel(actor, run)
+        if run.status == "cancelled":
+            return run
+        if run.is_terminal:
+            raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+        canonical.check(reason)
+
+        store.commit(
+            run, machine.cancel(run.status, reason=reason[:MAX_REASON]), actor=actor.as_dict(), reason=reason
+        )
+        run.refresh_from_db()
+        return run
+
+
+def _commit(run: Run, transition: Transition, facts: machine.Aggregate, actor: Actor, reason: str) -> Run:
+    store.commit(run, transition, position=facts.position, actor=actor.as_dict(), reason=reason)
+    return _enqueued(run, transition)
+
+
+def _enqueued(run: Run, transition: Transition) -> Run:
+    for address in transition.ready:
+        dispatch.enqueue(run.pk, run.branch, address)
+    run.refresh_from_db()
+    return run
+
+
+def _lane(facts: machine.Aggregate, lane: str | None) -> str:
+    lanes = [step.lane for step in at.live_steps(facts.position)]
+    if lane is not None:
+        if lane not in lanes:
+            raise BadRequest(f"The run has no lane {lane!r}; it has {', '.join(lanes)}.", lanes=lanes)
+        return lane
+    if len(lanes) != 1:
+        raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)
+    return lanes[0]
+
+
+def _check_version(run: Run, version: int | None) -> None:
+    if version is None:
+        raise VersionRequired("Send the version of the run that you saw.", version=run.version)
+    if version != run.version:
+        raise StaleVersion(
+            f"You saw version {version} of the run; version {run.version} is there now.", version=run.version
+        )
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise ReasonRequired("Give a reason; it stands in the history.")
+    if len(reason) > MAX_REASON:
+        raise ReasonRequired(f"A reason has at most {MAX_REASON:,} characters.")
+    canonical.check(reason)
+
+
+def _check_calls(calls: str) -> None:
+    if calls not in CALLS:
+        raise BadRequest(f"calls is {' or '.join(CALLS)}, not {calls!r}.")
+
+
+# ---- the preview's parts: what lies after the checkpoint on the line that is left
+
+
+def _steps_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> list[StepPreview]:
+    rows = Step.objects.filter(run=run, branch__in=line).order_by("created_at", "checkpoint")
+    return [
+        StepPreview(step.node, step.visit, step.status, step.checkpoint)
+        for step in rows
+        if step.status != "void"
+        and (step.checkpoint is None or checkpoint < step.checkpoint <= _until(line, step.branch))
+    ]
+
+
+def _calls_after(
+    run: Run, line: Mapping[int, int | None], checkpoint: int, *, reused: bool
+) -> list[CallPreview]:
+    rows: Sequence[JournalEntry] = JournalEntry.objects.filter(
+        run=run, branch__in=line, after__gte=checkpoint
+    ).order_by("ended_at", "ordinal")
+    return [
+        CallPreview(row.node, row.name, row.occurrence, row.effect, canonical.loads(row.result), reused)
+        for row in rows
+        if row.after < _until(line, row.branch)
+    ]
+
+
+def _approvals_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> list[Approval]:
+    after = {
+        (step.branch, step.address)
+        for step in Step.objects.filter(run=run, branch__in=line)
+        if step.checkpoint is None or checkpoint < step.checkpoint <= _until(line, step.branch)
+    }
+    rows = Approval.objects.filter(run=run, branch__in=line).order_by("opened_at")
+    return [approval for approval in rows if (approval.branch, approval.address) in after]
+
+
+def _until(line: Mapping[int, int | None], branch: int) -> int:
+    limit = line[branch]
+    return 2**31 if limit is None else limit

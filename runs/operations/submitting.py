@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runs import dispatch, policies, store, workflows
+from runs.engine import canonical, machine, position
+from runs.engine.canonical import Json
+from runs.errors import BadRequest, InputRequired, KeyReused
+from runs.models import IdempotencyRecord, Run
+from runs.operations.door import joining
+from runs.operations.registering import version_for
+from runs.policies import Actor
+
+MAX_LABELS = 20
+MAX_LABEL_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A request that may come twice. fingerprint: digest of its body, whatever the order of its keys."""
+
+    endpoint: str
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The run, and whether an earlier request with the same key had made it."""
+
+    run: Run
+    replayed: bool
+
+
+def submit(
+    *,
+    actor: Actor,
+    workflow: str,
+    input: Json,
+    version: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    idempotency: Idempotency | None = None,
+) -> Submitted:
+    """Start a run. Joins the caller's transaction: the run is there exactly if that commits, and is enqueued then.
+
+    input: a JSON object that fits the workflow's input model. Raises `UnknownWorkflow`, `Unprocessable` with pointers,
+    `KeyReused` if the idempotency key came with another body.
+    """
+    with joining(actor, "submit", workflow):
+        policies.check_submit(actor)
+        # Checked before the key is taken: a refused body does not use it up.
+        chosen = workflows.get(workflow, version)
+        if input is None:
+            raise InputRequired()
+        state = _state_of(chosen, input)
+        run = Run(
+            id=uuid.uuid4(),
+            project=actor.project,
+            workflow=chosen.name,
+            workflow_version=version_for(chosen),
+            fingerprint=chosen.fingerprint,
+            requester=actor.user,
+            token=actor.token,
+            labels=_checked_labels(labels),
+            input=canonical.dumps(input),
+        )
+        if idempotency and not store.take_key(
+            actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
+        ):
+            return Submitted(_earlier(actor, idempotency), replayed=True)
+        store.insert_run(run)
+        document = position.first(chosen, state)
+        run_facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
+        transition = machine.start(run_facts)
+        store.commit(run, transition, position=document, actor=actor.as_dict())
+        for address in transition.ready:
+            dispatch.enqueue(run.pk, run.branch, address)
+        run.refresh_from_db()
+        return Submitted(run, replayed=False)
+
+
+def _state_of(workflow: workflows.Workflow, input: Json) -> dict[str, Json]:
+    accepted = workflow.input_schema.accept(input)
+    if workflow.input_model is workflow.state_model:
+        return accepted
+    return workflow.schema.accept(accepted)
+
+
+def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
+    given = dict(labels or {})
+    if len(given) > MAX_LABELS or any(
+        len(k) > MAX_LABEL_LENGTH or len(v) > MAX_LABEL_LENGTH for k, v in given.items()
+    ):
+        raise BadRequest(f"A run has at most {MAX_LABELS} labels of at most {MAX_LABEL_LENGTH} characters.")
+    return given
+
+
+def _earlier(actor: Actor, idempotency: Idempotency) -> Run:
+    record = IdempotencyRecord.objects.select_related("run").get(
+        project=actor.project, endpoint=idempotency.endpoint, key=idempotency.key
+    )
+    if record.fingerprint != idempotency.fingerprint:
+        raise KeyReused()
+    return record.run

@@ -1,0 +1,167 @@
+"""The sweeper's verb: what time and death have made due. Each item in a transaction of its own; one that fails is
+logged and tried again at the next round, and holds up no other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import psycopg
+from celery import current_app
+from django.conf import settings
+from django.db import DatabaseError, transaction
+from kombu.exceptions import ChannelError, OperationalError
+from redis import RedisError
+
+from runs import dispatch, store
+from runs.engine import machine
+from runs.engine import position as at
+from runs.engine.machine import Transition
+from runs.engine.status import StepStatus
+from runs.errors import CheckpointUnreadable, HitlError
+from runs.models import Run, Step, Wait
+from runs.operations.deciding import expire, fail_unreadable
+from runs.operations.door import aggregate
+from runs.policies import SYSTEM
+
+SWEEPER: Final = "sweeper"
+QUEUE_FULL_AT: Final = 500  # with so many hints in the broker, more would only fill it
+Item = TypeVar("Item")
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Swept:
+    """What one round did."""
+
+    taken_over: int = 0
+    woken: int = 0
+    expired: int = 0
+    hinted: int = 0
+    suspected_dead: int = 0
+    failed: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
+    """One round: takeovers, due retries, due approvals, forgotten hints. None if another process sweeps.
+
+    lock: a connection of the sweeper's own, for the lock that lets one work.
+    """
+    with store.sweeping(lock) as alone:
+        if not alone:
+            return None
+        swept = Swept()
+        swept.suspected_dead = len(store.suspect_children())
+        swept.taken_over = _each(store.lapsed_steps(), _take_over, swept)
+        for wait in store.due_waits():
+            if wait.kind == "retry":
+                swept.woken += _each([wait], _wake, swept)
+            else:
+                swept.expired += _each([wait], _expire, swept)
+        swept.hinted = _hint()
+        store.beat(SWEEPER, dict(swept.as_dict()))
+        return swept
+
+
+def _each(items: Iterable[Item], handle: Callable[[Item], bool], swept: Swept) -> int:
+    done = 0
+    for item in items:
+        try:
+            done += handle(item)
+        except (HitlError, DatabaseError):
+            swept.failed += 1
+            logger.exception("the sweeper could not handle %r; it tries again", item)
+    return done
+
+
+def _take_over(step: Step) -> bool:
+    """A step whose worker is gone is ready again; the old worker's token is worth nothing from here on."""
+    with transaction.atomic(durable=True):
+        run = store.lock_run(step.run_id)
+        now = Step.objects.select_for_update().get(run=run, branch=step.branch, address=step.address)
+        if now.status != StepStatus.EXECUTING or now.token != step.token or now.epoch != run.epoch:
+            return False
+        lapsed = now.lease_until is not None and now.lease_until < store.now()
+        if not lapsed and not store.is_gone(now.worker):
+            return False
+        facts = _facts(run)
+        if facts is None:
+            return False
+        live = next(live for live in at.live_steps(facts.position) if live.address == now.address)
+        transition = machine.take_over(
+            facts,
+            live,
+            reason="lease_expired" if lapsed else "worker_gone",
+            crashes=now.crashes + 1,
+            limit=settings.HITL_POISON_CRASHES,
+            worker=str(now.worker),
+        )
+        _commit(run, transition)
+        logger.warning("step taken over", extra={"run": str(run.pk), "step": now.node})
+        return True
+
+
+def _wake(wait: Wait) -> bool:
+    """The time to try again has come."""
+    with transaction.atomic(durable=True):
+        run = store.lock_run(wait.run_id)
+        if not Wait.objects.filter(pk=wait.pk, closed_at=None).exists():
+            return False
+        facts = _facts(run)
+        if facts is None:
+            return False
+        live = next(live for live in at.live_steps(facts.position) if live.address == wait.address)
+        _commit(run, machine.wake(facts, live))
+        return True
+
+
+def _expire(wait: Wait) -> bool:
+    try:
+        return expire(run_id=wait.run_id, address=wait.address)
+    except CheckpointUnreadable as error:
+        fail_unreadable(run_id=wait.run_id, error=error)
+        return True
+
+
+def _facts(run: Run) -> machine.Aggregate | None:
+    try:
+        return aggregate(run)
+    except CheckpointUnreadable as error:
+        transaction.on_commit(partial(fail_unreadable, run_id=run.pk, error=error))
+        return None
+
+
+def _commit(run: Run, transition: Transition) -> None:
+    store.commit(run, transition, actor=SYSTEM)
+    for address in transition.ready:
+        dispatch.enqueue(run.pk, run.branch, address)
+
+
+def _hint() -> int:
+    """Tell workers once more about steps that nobody took: the first message may be lost, or never have been sent."""
+    room = QUEUE_FULL_AT - _queue_length()
+    if room <= 0:
+        return 0
+    sent = 0
+    for run_id, branch, address in store.unhinted_steps(limit=room):
+        if not dispatch.send(run_id, branch, address):
+            break  # the broker is down; a second of waiting is enough
+        sent += 1
+    return sent
+
+
+def _queue_length() -> int:
+    """How many hints lie in the broker; if it does not answer, as many as it takes to leave it alone."""
+    try:
+        with current_app.connection_for_read() as broker:
+            name = current_app.conf.task_default_queue
+            return int(broker.default_channel.queue_declare(queue=name, passive=True).message_count)
+    except (OSError, OperationalError, RedisError, ChannelError) as error:
+        logger.warning("the broker does not answer: %s", error)
+        return QUEUE_FULL_AT

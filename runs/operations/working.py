@@ -1,0 +1,304 @@
+"""A worker's verb: take a step and drive its lane until it waits, ends, or has used its slice."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import socket
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.db import transaction
+
+from runs import dispatch, store, workflows
+from runs.driver import Asked, Call, Completed, Context, Entry, Failed, Outcome, Reopened, StepScope, run_body
+from runs.engine import Workflow, machine
+from runs.engine import position as at
+from runs.engine.canonical import Json
+from runs.engine.machine import Aggregate, Transition
+from runs.engine.workflow import RISKS
+from runs.errors import CheckpointUnreadable, LateResult, StepError, UnknownWorkflow
+from runs.models import Approval, Run
+from runs.operations.deciding import fail_unreadable
+from runs.store import Claimed, Held, Weights
+
+logger = logging.getLogger(__name__)
+
+
+class Worker:
+    """This process as the database knows it: a row, an advisory lock, and the leases it renews.
+
+    A thread renews with a connection of its own, so a body that computes for minutes keeps its lease. Only tokens that are
+    in hand are renewed: what this process has let go of, however that came, lapses and is taken over.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.keeper = store.Keeper(socket.gethostname(), self.pid)
+        self.id = self.keeper.id
+        self._tokens: set[uuid.UUID] = set()
+        self._stop = threading.Event()
+        self.keeper.beat(())
+        self._thread = threading.Thread(target=self._keep, name="lease-keeper", daemon=True)
+        self._thread.start()
+
+    def hold(self, token: uuid.UUID) -> None:
+        self._tokens.add(token)
+
+    def let_go(self, token: uuid.UUID) -> None:
+        self._tokens.discard(token)
+
+    def leave(self) -> None:
+        """Say that this process ends."""
+        self._stop.set()
+        self._thread.join(timeout=5)
+        self.keeper.leave()
+
+    def _keep(self) -> None:
+        every = min(1.0, settings.HITL_LEASE_SECONDS / 3)
+        next_beat = 0.0
+        while not self._stop.wait(every):
+            due = time.monotonic() >= next_beat
+            try:
+                if due:
+                    self.keeper.beat(tuple(self._tokens))
+                    next_beat = time.monotonic() + settings.HITL_LEASE_SECONDS / 3
+                else:
+                    self.keeper.check()
+            except psycopg.Error as error:
+                logger.warning("the lease keeper lost its connection: %s", error)
+                self.keeper.drop()
+                next_beat = 0.0
+
+
+_worker: Worker | None = None
+
+
+def worker() -> Worker:
+    """This process's worker; made when first needed, and anew after a fork."""
+    global _worker
+    if _worker is None or _worker.pid != os.getpid():
+        _worker = Worker()
+    return _worker
+
+
+def leave() -> None:
+    """Say that this process runs no more steps."""
+    global _worker
+    if _worker is not None and _worker.pid == os.getpid():
+        _worker.leave()
+    _worker = None
+
+
+def advance(*, run_id: uuid.UUID, branch: int, address: str) -> None:
+    """Take this step if it is there to be taken, and drive its lane. A message that comes twice finds nothing to do."""
+    me = worker()
+    if not _can_run(run_id):
+        return
+    try:
+        claimed = store.claim(run_id=run_id, branch=branch, address=address, worker=me.id)
+    except CheckpointUnreadable as error:
+        fail_unreadable(run_id=run_id, error=error)
+        return
+    if claimed is None:
+        logger.debug("duplicate_delivery_ignored", extra={"run": str(run_id), "step": address})
+        return
+    Slice(claimed, me).drive()
+
+
+def _can_run(run_id: uuid.UUID) -> bool:
+    """Whether this worker has the code of the run. If not, the run is left to one that has it."""
+    run = Run.objects.filter(pk=run_id).only("workflow", "workflow_version", "fingerprint").first()
+    if run is None:
+        return False
+    try:
+        workflow = workflows.get(run.workflow, run.workflow_version)
+    except UnknownWorkflow as error:
+        logger.warning("%s The run waits for a worker that has it.", error.detail, extra={"run": str(run_id)})
+        return False
+    if workflow.fingerprint == run.fingerprint or settings.DEBUG:
+        return True
+    logger.error(
+        "%s %s has another graph or schema here than the run started with; the run waits.",
+        run.workflow,
+        run.workflow_version,
+        extra={"run": str(run_id)},
+    )
+    return False
+
+
+@dataclass(slots=True)
+class _Port:
+    """The journal of one step, as the driver sees it."""
+
+    slice: Slice
+    ordinal: int = 0
+
+    def entries(self) -> list[Entry]:
+        held = self.slice.held
+        return store.journal(held.run_id, self.slice.branch, held.step.address)
+
+    def commit_call(self, call: Call) -> None:
+        store.commit_call(self.slice.held, call, head=self.slice.head, ordinal=self.ordinal)
+        self.ordinal += 1
+
+    def approved_digest(self, approval_id: str) -> str:
+        return store.approved_digest(approval_id)
+
+
+class Slice:
+    """One lane, driven step by step. The run's position stays in memory between steps."""
+
+    def __init__(self, claimed: Claimed, me: Worker) -> None:
+        self.worker = me
+        self.held = claimed.held
+        self.branch = claimed.branch
+        self.workflow: Workflow = workflows.get(claimed.run.workflow, claimed.run.workflow_version)
+        self.head = claimed.run.head
+        self.weights = Weights.of(claimed.run)
+        self.steps_left = settings.HITL_SLICE_STEPS
+        self.until = time.monotonic() + settings.HITL_SLICE_SECONDS
+        self.run = Aggregate(
+            run_id=str(claimed.run.pk),
+            workflow=self.workflow,
+            status=claimed.run.status,
+            epoch=claimed.run.epoch,
+            branch=claimed.run.branch,
+            position=claimed.position,
+            values={},
+        )
+
+    def drive(self) -> None:
+        """Run steps until the lane waits or ends, or the slice is used up."""
+        held: Held | None = self.held
+        while held is not None:
+            self.held = held
+            self.worker.hold(held.token)
+            try:
+                held = self._one_step()
+            except LateResult:
+                self._note_late()
+                return
+            finally:
+                self.worker.let_go(self.held.token)
+
+    def _one_step(self) -> Held | None:
+        outcome = self._run_body()
+        if isinstance(outcome, Completed):
+            outcome = self._complete(outcome)
+        match outcome:
+            case Held() | None:
+                return outcome
+            case Asked():
+                self._park(outcome)
+            case Failed():
+                self._fail(outcome)
+            case Reopened():
+                self._ask_again(outcome)
+        return None
+
+    def _run_body(self) -> Outcome:
+        held = self.held
+        try:
+            if not self.run.values:
+                self.run.values = self.workflow.schema.load(at.state(self.run.position))
+        except StepError as error:
+            return Failed(error, machine.error_of(error), self.workflow.nodes[held.step.node].retry)
+        context = Context(
+            run_id=self.run.run_id,
+            node=held.step.node,
+            attempt=held.attempt,
+            address=held.step.address,
+            generation=self.branch.generation,
+            branch=self.branch.no,
+            answers=at.answers(self.run.position, held.step.lane),
+            port=_Port(self),
+        )
+        view = self.workflow.schema.view(self.run.values)
+        logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
+        return run_body(StepScope(self.workflow, held.step, view, context))
+
+    def _complete(self, done: Completed) -> Held | Failed | None:
+        node = self.workflow.nodes[self.held.step.node]
+        try:
+            transition = machine.complete(self.run, self.held.step, done.update)
+        except Exception as error:  # noqa: BLE001  # a router or an output function is an author's code too
+            return Failed(error, machine.error_of(error), node.retry)
+        if transition.ended:
+            self._commit(transition)
+            return None
+        self.steps_left -= 1
+        go_on = self.steps_left > 0 and time.monotonic() < self.until
+        committed = store.commit_step(
+            self.held,
+            transition,
+            position=self.run.position,
+            head=self.head,
+            weights=self.weights,
+            go_on=go_on,
+        )
+        self.head = committed.checkpoint
+        self.run.values = transition.values or self.run.values
+        if committed.next is None:
+            dispatch.send(self.held.run_id, self.held.branch, transition.next_steps[0].address)
+        return committed.next
+
+    def _park(self, asked: Asked) -> None:
+        transition = machine.park(self.run, self.held.step, asked.document, asked.digest)
+        self._commit(transition, opened=self._approval(asked))
+
+    def _fail(self, failed: Failed) -> None:
+        delay = machine.delay_of(
+            failed.policy,
+            failed.error,
+            attempt=self.held.attempt,
+            failures=self.held.failures + 1,
+            draw=random.random(),  # noqa: S311  # jitter, no secret
+        )
+        self._commit(
+            machine.fail(self.run, self.held.step, failed.facts, attempt=self.held.attempt, delay=delay)
+        )
+
+    def _ask_again(self, again: Reopened) -> None:
+        self._commit(machine.ask_again(self.run, self.held.step, again.node, again.reason))
+
+    def _commit(self, transition: Transition, *, opened: Approval | None = None) -> None:
+        """Store a transition that is not an ordinary step: under the run's lock, still fenced by the token."""
+        with transaction.atomic(durable=True):
+            run = store.lock_run(self.held.run_id)
+            store.commit(run, transition, position=self.run.position, held=self.held, opened=opened)
+            for address in transition.ready:
+                dispatch.enqueue(run.pk, run.branch, address)
+
+    def _approval(self, asked: Asked) -> Approval:
+        """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
+        options = self.workflow.nodes[self.held.step.node].approval
+        assert options is not None
+        risks = [action["risk"] for action in _actions(asked.document) if action["risk"]]
+        previous = (
+            Approval.objects.filter(run=self.held.run_id, node=self.held.step.node)
+            .order_by("-opened_at")
+            .first()
+        )
+        return Approval(
+            teams=[name for name in options.reviewers if not name.startswith("user:")],
+            users=[name.removeprefix("user:") for name in options.reviewers if name.startswith("user:")],
+            quorum=options.quorum,
+            options=options.as_dict(),
+            risk=max(risks, key=RISKS.index, default=""),
+            previous=previous,
+        )
+
+    def _note_late(self) -> None:
+        logger.warning("late_result_discarded", extra={"run": self.run.run_id, "step": self.held.step.node})
+        store.note_late_result(self.held, "step result")
+
+
+def _actions(document: dict[str, Json]) -> list[dict[str, Any]]:
+    return list(document["actions"])

@@ -1,0 +1,142 @@
+"""May this user do this to this run now. `check_*` raises, `can_*` answers; one place for pages, API and commands.
+
+viewer reads. submitter submits and cancels own runs. reviewer decides and revises, edits state and rewinds where they
+may decide. operator does every run verb, and decides only as a candidate. An outsider cannot tell a run that is
+forbidden from one that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from runs.engine.canonical import Json
+from runs.errors import Forbidden, HitlError, MissingScope, NotACandidate, NotFound, SelfApproval
+from runs.models import ApiToken, Approval, Member, Project, Run, Team, User
+
+SUBMITTERS = frozenset({"submitter", "operator"})
+DECIDERS = frozenset({"reviewer", "operator"})
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts, in which project, and how they came in (session, token, command, system)."""
+
+    user: User
+    project: Project
+    method: str
+    address: str = ""
+    token: ApiToken | None = field(default=None, compare=False)
+
+    @cached_property
+    def roles(self) -> frozenset[str]:
+        member = (
+            Member.objects.filter(project=self.project, user=self.user)
+            .values_list("roles", flat=True)
+            .first()
+        )
+        return frozenset(member or ()) if self.user.is_active else frozenset()
+
+    @cached_property
+    def team_names(self) -> frozenset[str]:
+        return frozenset(
+            Team.objects.filter(project=self.project, people=self.user).values_list("name", flat=True)
+        )
+
+    def as_dict(self) -> dict[str, Json]:
+        """As it stands in history and decisions."""
+        return {"type": "user", "id": self.user.pk, "name": str(self.user)}
+
+
+SYSTEM: dict[str, Json] = {"type": "system", "id": None, "name": "system"}
+
+
+def check_scope(actor: Actor, scope: str) -> None:
+    if actor.token is not None and scope not in actor.token.scopes:
+        raise MissingScope(
+            f"The API token lacks the scope {scope}.", scope=scope, scopes=list(actor.token.scopes)
+        )
+
+
+def check_view(actor: Actor, project_id: Any) -> None:
+    """Raises `NotFound` to outsiders: they learn nothing."""
+    if actor.project.pk != project_id or not actor.roles:
+        raise NotFound()
+
+
+def check_submit(actor: Actor) -> None:
+    check_scope(actor, "runs:submit")
+    _check_role(actor, SUBMITTERS, "submit runs")
+
+
+def check_cancel(actor: Actor, run: Run) -> None:
+    check_view(actor, run.project_id)
+    own = run.requester_id == actor.user.pk
+    check_scope(actor, "runs:submit" if own else "runs:operate")
+    _check_role(actor, SUBMITTERS if own else frozenset({"operator"}), "cancel this run")
+
+
+def check_steer(actor: Actor, run: Run) -> None:
+    """Rewind or edit the state: operators, and reviewers where they may decide."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    if "operator" in actor.roles:
+        return
+    _check_role(actor, DECIDERS, "rewind or edit this run")
+    if run.requester_id == actor.user.pk:
+        raise SelfApproval("Whoever requested the run may not rewind or edit it.")
+    if not any(is_candidate(actor, approval) for approval in Approval.objects.filter(run=run)):
+        raise NotACandidate("Only people who are asked about this run may rewind or edit it.")
+
+
+def check_decide(actor: Actor, run: Run, approval: Approval) -> None:
+    """Answer or revise an approval."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "approvals:decide")
+    if run.requester_id == actor.user.pk and not approval.options.get("requester_may_decide"):
+        raise SelfApproval()
+    _check_role(actor, DECIDERS, "decide")
+    if not is_candidate(actor, approval):
+        asked = ", ".join([*approval.teams, *approval.users])
+        raise NotACandidate(f"Only {asked or 'a reviewer'} may decide this.", candidates=asked)
+
+
+def is_candidate(actor: Actor, approval: Approval) -> bool:
+    """Whether an approval asks this person: by name, by team, or as any reviewer if it names nobody."""
+    if not approval.teams and not approval.users:
+        return "reviewer" in actor.roles
+    return actor.user.username in approval.users or bool(actor.team_names & set(approval.teams))
+
+
+def can(check: Callable[..., None], actor: Actor, *things: Any) -> bool:
+    """Whether a check would pass: for showing or hiding what leads there."""
+    try:
+        check(actor, *things)
+    except HitlError:
+        return False
+    return True
+
+
+def can_decide(actor: Actor, run: Run, approval: Approval) -> bool:
+    return can(check_decide, actor, run, approval)
+
+
+def can_steer(actor: Actor, run: Run) -> bool:
+    return can(check_steer, actor, run)
+
+
+def can_cancel(actor: Actor, run: Run) -> bool:
+    return can(check_cancel, actor, run)
+
+
+def can_submit(actor: Actor) -> bool:
+    return can(check_submit, actor)
+
+
+def _check_role(actor: Actor, wanted: frozenset[str], what: str) -> None:
+    if not actor.roles:
+        raise NotFound()
+    if not wanted & actor.roles:
+        raise Forbidden(f"To {what} takes the role {' or '.join(sorted(wanted))}.", roles=sorted(wanted))

@@ -1,0 +1,132 @@
+"""A project with people, and short ways to the states a test starts from: all of them through operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from runs import operations, workflows
+from runs.engine import Action, Workflow
+from runs.models import Approval, Member, Project, Run, Step, Team, User
+from runs.operations import ActionDecision, Answer, Decided
+from runs.policies import Actor
+
+
+@dataclass
+class House:
+    """A project, its people as actors, and the verbs a test needs most."""
+
+    project: Project
+    frida: Actor
+    felix: Actor
+    olga: Actor
+    shop: Actor
+    vera: Actor
+
+    def submit(self, workflow: str, **input: Any) -> Run:
+        return operations.submit(actor=self.shop, workflow=workflow, input=input).run
+
+    def work(self, run: Run) -> Run:
+        """Advance everything that is ready, as a worker that got every hint would."""
+        while step := Step.objects.filter(run=run, status="ready").first():
+            operations.advance(run_id=run.pk, branch=step.branch, address=step.address)
+        run.refresh_from_db()
+        return run
+
+    def parked(self, workflow: str, **input: Any) -> tuple[Run, Approval]:
+        run = self.work(self.submit(workflow, **input))
+        return run, open_approval(run)
+
+    def answer(self, approval: Approval, kind: str, *, by: Actor | None = None, **more: Any) -> Decided:
+        decisions = [
+            ActionDecision(action["key"], kind, more.get("args"), more.get("message", ""))
+            for action in approval.content["actions"]
+        ]
+        answer = Answer(
+            approval.pk,
+            more.get("version", approval.version),
+            more.get("digest", approval.digest),
+            decisions,
+            more.get("comment", ""),
+        )
+        return operations.decide(actor=by or self.frida, answers=[answer])[0]
+
+
+def open_approval(run: Run) -> Approval:
+    return Approval.objects.get(run=run, status="open")
+
+
+def person(project: Project, name: str, *roles: str, service: bool = False) -> Actor:
+    user = User.objects.create_user(name, is_service=service)
+    Member.objects.create(project=project, user=user, roles=list(roles))
+    return Actor(user, project, "session", "127.0.0.1")
+
+
+def make_house(slug: str = "demo") -> House:
+    project = Project.objects.create(slug=slug, name=slug)
+    mark = "" if slug == "demo" else f"-{slug}"
+    frida, felix = (person(project, f"{name}{mark}", "reviewer") for name in ("frida", "felix"))
+    team = Team.objects.create(project=project, name="finance")
+    team.people.add(frida.user, felix.user)
+    return House(
+        project,
+        frida,
+        felix,
+        person(project, f"olga{mark}", "operator"),
+        person(project, f"shop{mark}", "submitter", service=True),
+        person(project, f"vera{mark}", "viewer"),
+    )
+
+
+@pytest.fixture
+def house(transactional_db: None) -> Iterator[House]:
+    yield make_house()
+    operations.leave()
+
+
+class Any_(BaseModel):
+    """A state that holds anything."""
+
+    x: Any = None
+    log: list[Any] = []
+
+
+@pytest.fixture
+def define() -> Iterator[Callable[..., Workflow]]:
+    """Make a workflow for one test; it is forgotten afterwards."""
+    made: list[str] = []
+
+    def make(name: str, **options: Any) -> Workflow:
+        made.append(name)
+        return Workflow(name, **{"state": Any_, **options})
+
+    yield make
+    for name in made:
+        workflows.unregister(name)
+
+
+def pay_flow(workflow: Workflow, body: Callable[[Any, Any], Any] | None = None, **approval: Any) -> Workflow:
+    """before -> ask -> after, with an approval that may be edited."""
+
+    @workflow.node
+    def before(state: Any, ctx: Any) -> dict[str, Any]:
+        return {"log": [*state.log, "before"]}
+
+    @workflow.approval(**{"reviewers": ["finance"], "editor_may_approve": True, **approval})
+    def ask(state: Any, ctx: Any) -> Action:
+        return Action("pay", {"amount": state.x}, editable=["amount"], effect="irreversible")
+
+    @workflow.node
+    def after(state: Any, ctx: Any) -> Any:
+        if body:
+            return body(state, ctx)
+        return {"log": [*state.log, ctx.approved("ask").args]}
+
+    workflow.edge(before, ask)
+    workflow.edge(ask, after)
+    workflows.register(workflow)
+    return workflow
