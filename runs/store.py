@@ -165,7 +165,7 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
             document = (
                 canonical.loads(snapshot)
                 if snapshot is not None
-                else patch.apply(document, canonical.loads(ops))
+                else patch.apply(document, canonical.loads(ops or ""))
             )
         except (ValueError, TypeError, KeyError) as error:
             raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
@@ -320,7 +320,7 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
 
 def approved_digest(approval_id: str) -> str:
     """What the decisive vote of an approval recorded, or empty."""
-    found = Vote.objects.filter(approval=approval_id, decisive=True).values_list("approved_digest", flat=True)
+    found = Vote.objects.filter(approval_id=uuid.UUID(approval_id), decisive=True).values_list("approved_digest", flat=True)
     return found.first() or ""
 
 
@@ -845,4 +845,4 @@ def release(held: Held) -> None:
 
 def is_gone(worker: int | None) -> bool:
     """Whether a worker's process has ended, or was found dead."""
-    return WorkerChild.objects.filter(pk=worker, gone_at__isnull=False).exists()
+    return worker is not None and WorkerChild.objects.filter(pk=worker, gone_at__isnull=False).exists()

@@ -117,7 +117,7 @@ class Context:
         idempotency_key: passes `idempotency_key=` to the function, the same for every attempt.
         Returns the result as JSON values. Raises what the function raises, `JournalMismatch` or `ApprovalMismatch`.
         """
-        label = name or getattr(function, "__name__", type(function).__name__)
+        label = name or str(getattr(function, "__name__", type(function).__name__))
         occurrence = key if key is not None else str(self._count(label))
         given = storable({"args": list(args), "kwargs": dict(kwargs or {})}, path=f"/{label}")
         digest = canonical.digest(given)

@@ -9,7 +9,6 @@ waits are durations, and the statement that commits adds the database's time.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -477,13 +476,7 @@ def _output(workflow: Workflow, values: dict[str, Any]) -> Json:
     view = workflow.schema.view(values)
     if workflow.output is None:
         return workflow.schema.dump(view)
-    if isinstance(workflow.output, type) and issubclass(workflow.output, BaseModel):
-        model = workflow.output
-        known = {name: value for name, value in values.items() if name in model.model_fields}
-        return storable(model.model_validate(known, from_attributes=True), path="/output")
+    if isinstance(workflow.output, type):
+        known = {name: value for name, value in values.items() if name in workflow.output.model_fields}
+        return storable(workflow.output.model_validate(known), path="/output")
     return storable(workflow.output(view), path="/output")
-
-
-def aggregate_at(run: Aggregate, position: dict[str, Any]) -> Aggregate:
-    """The same run, standing at another position."""
-    return dataclasses.replace(run, position=position, values=run.workflow.schema.load(at.state(position)))

@@ -93,7 +93,8 @@ class StateSchema:
 
     def view(self, values: dict[str, Any]) -> BaseModel:
         """The state as one node sees it: its own, since every field is copied when it is first touched."""
-        return self._view_class.over(values)
+        view: BaseModel = self._view_class.over(values)
+        return view
 
     # ---- updates from nodes and people
 

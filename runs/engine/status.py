@@ -80,7 +80,7 @@ def _row(**told: RunStatus | Refusal) -> dict[RunEvent, RunStatus | Refusal]:
     return {event: told.get(event.value, told["otherwise"]) for event in RunEvent}
 
 
-_ENDED = {"otherwise": AlreadyTerminal, "rewound": _Q}
+_ENDED: dict[str, RunStatus | Refusal] = {"otherwise": AlreadyTerminal, "rewound": _Q}
 _BY_STATUS: Final = {
     _Q: _row(
         claimed=_R, edited=_Q, rewound=_Q, failed=_FAILED, cancelled=_CANCELLED, otherwise=EventNotAllowed

@@ -180,17 +180,17 @@ class Workflow:
     def node(self, function: Function, /) -> Function: ...
     @overload
     def node(
-        self, *, name: str | None = None, retry: Retry = ONCE, loop_limit: int = DEFAULT_LOOP_LIMIT
+        self, /, *, name: str | None = None, retry: Retry = ONCE, loop_limit: int = DEFAULT_LOOP_LIMIT
     ) -> Callable[[Function], Function]: ...
     def node(
         self,
-        function: Callable[..., Any] | None = None,
+        function: Function | None = None,
         /,
         *,
         name: str | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
-    ) -> Any:
+    ) -> Function | Callable[[Function], Function]:
         """Declare a node. `function(state, ctx)` returns a partial update of the state, or None.
 
         loop_limit: how many passes a loop that begins here may make before `limit=` is taken or the step fails.
@@ -207,6 +207,7 @@ class Workflow:
     @overload
     def approval(
         self,
+        /,
         *,
         name: str | None = None,
         reviewers: Iterable[str] = (),
@@ -222,7 +223,7 @@ class Workflow:
     ) -> Callable[[Function], Function]: ...
     def approval(
         self,
-        function: Callable[..., Any] | None = None,
+        function: Function | None = None,
         /,
         *,
         name: str | None = None,
@@ -236,7 +237,7 @@ class Workflow:
         reason_required: bool = False,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
-    ) -> Any:
+    ) -> Function | Callable[[Function], Function]:
         """Declare an approval. `function(state, ctx)` returns an `Action`, a list of them, or an `Ask`.
 
         reviewers: team names, or `user:NAME` for one person; none means every reviewer of the project.

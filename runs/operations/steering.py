@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runs import dispatch, policies, queries, store
@@ -235,9 +235,9 @@ def _steps_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> l
 def _calls_after(
     run: Run, line: Mapping[int, int | None], checkpoint: int, *, reused: bool
 ) -> list[CallPreview]:
-    rows: Sequence[JournalEntry] = JournalEntry.objects.filter(
-        run=run, branch__in=line, after__gte=checkpoint
-    ).order_by("ended_at", "ordinal")
+    rows = JournalEntry.objects.filter(run=run, branch__in=line, after__gte=checkpoint).order_by(
+        "ended_at", "ordinal"
+    )
     return [
         CallPreview(row.node, row.name, row.occurrence, row.effect, canonical.loads(row.result), reused)
         for row in rows

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runs import dispatch, policies, store, workflows
-from runs.engine import canonical, machine, position
+from runs.engine import Workflow, canonical, machine, position
 from runs.engine.canonical import Json
 from runs.errors import BadRequest, InputRequired, KeyReused
 from runs.models import IdempotencyRecord, Run
@@ -81,7 +81,7 @@ def submit(
         return Submitted(run, replayed=False)
 
 
-def _state_of(workflow: workflows.Workflow, input: Json) -> dict[str, Json]:
+def _state_of(workflow: Workflow, input: Json) -> dict[str, Json]:
     accepted = workflow.input_schema.accept(input)
     if workflow.input_model is workflow.state_model:
         return accepted

@@ -13,8 +13,7 @@ import psycopg
 from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, transaction
-from kombu.exceptions import ChannelError, OperationalError
-from redis import RedisError
+from redis import Redis, RedisError
 
 from runs import dispatch, store
 from runs.engine import machine
@@ -159,9 +158,8 @@ def _hint() -> int:
 def _queue_length() -> int:
     """How many hints lie in the broker; if it does not answer, as many as it takes to leave it alone."""
     try:
-        with current_app.connection_for_read() as broker:
-            name = current_app.conf.task_default_queue
-            return int(broker.default_channel.queue_declare(queue=name, passive=True).message_count)
-    except (OSError, OperationalError, RedisError, ChannelError) as error:
+        with Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as broker:
+            return int(broker.llen(current_app.conf.task_default_queue))
+    except RedisError as error:
         logger.warning("the broker does not answer: %s", error)
         return QUEUE_FULL_AT

@@ -191,10 +191,11 @@ class Slice:
     def _one_step(self) -> Held | None:
         outcome = self._run_body()
         if isinstance(outcome, Completed):
-            outcome = self._complete(outcome)
+            ended = self._complete(outcome)
+            if not isinstance(ended, Failed):
+                return ended
+            outcome = ended
         match outcome:
-            case Held() | None:
-                return outcome
             case Asked():
                 self._park(outcome)
             case Failed():
