@@ -9,7 +9,7 @@ waits are durations, and the statement that commits adds the database's time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -476,7 +476,8 @@ def _output(workflow: Workflow, values: dict[str, Any]) -> Json:
     view = workflow.schema.view(values)
     if workflow.output is None:
         return workflow.schema.dump(view)
-    if isinstance(workflow.output, type):
+    if isinstance(workflow.output, type) and issubclass(workflow.output, BaseModel):
         known = {name: value for name, value in values.items() if name in workflow.output.model_fields}
         return storable(workflow.output.model_validate(known), path="/output")
-    return storable(workflow.output(view), path="/output")
+    function: Callable[[Any], Any] = workflow.output
+    return storable(function(view), path="/output")
