@@ -9,7 +9,8 @@ from typing import Any, cast
 from a2wsgi import WSGIMiddleware
 
 from hitl.wsgi import application as pages
+from runs.live.waiting import Waiting
 
 THREADS = 16
 
-application = cast(Any, WSGIMiddleware(cast(Any, pages), workers=THREADS))
+application = Waiting(cast(Any, WSGIMiddleware(cast(Any, pages), workers=THREADS)))

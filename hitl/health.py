@@ -7,16 +7,19 @@ the driver.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models.functions import Now
 from django.http import HttpRequest, JsonResponse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
+
+from runs.models.records import ServiceBeat
 
 SWEEP_LATE = timedelta(seconds=15)  # the sweeper looks once a second
 
@@ -76,19 +79,14 @@ def _broker() -> str:
 
 
 def _sweep() -> str:
-    last = _last_sweep()
-    if last is None:
+    age = ExpressionWrapper(Now() - F("at"), output_field=DurationField())
+    beat = ServiceBeat.objects.filter(name="sweeper").annotate(age=age).first()
+    if beat is None:
         raise NotReady("no sweep yet: is the sweeper running?")
-    age = timezone.now() - last
-    if age > SWEEP_LATE:
-        raise NotReady(
-            f"the last sweep was {age.total_seconds():.0f} s ago ({last.isoformat(timespec='seconds')})"
-        )
-    return f"{last.isoformat(timespec='seconds')}"
-
-
-def _last_sweep() -> datetime | None:
-    raise NotReady("not known yet")
+    when = beat.at.isoformat(timespec="seconds")
+    if beat.age > SWEEP_LATE:
+        raise NotReady(f"the last sweep was {beat.age.total_seconds():.0f} s ago, at {when}")
+    return when
 
 
 CHECKS: dict[str, Callable[[], str]] = {

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 IDS = ("request", "run", "branch", "step")
@@ -50,6 +50,14 @@ def _ids(record: logging.LogRecord) -> dict[str, str]:
     return {**current(), **said}
 
 
+def _utc(record: logging.LogRecord) -> str:
+    return (
+        datetime.fromtimestamp(record.created, tz=UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+
+
 def _clean(line: str) -> str:
     for redact in redactors:
         line = redact(line)
@@ -57,11 +65,9 @@ def _clean(line: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    converter = time.gmtime
-
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "time": _utc(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

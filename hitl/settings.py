@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hitl import env as environment
 from hitl import logging as logs
 
@@ -22,6 +24,7 @@ HITL_WORKERS = ENV.workers
 HITL_WORKFLOW_APPS = ENV.workflow_apps
 
 INSTALLED_APPS = [
+    "hitl",
     "runs",
     *HITL_WORKFLOW_APPS,
     "rest_framework",
@@ -126,7 +129,7 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 LOGGING = logs.config(ENV.log_format)
 
-REST_FRAMEWORK = {
+REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
@@ -140,4 +143,7 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
+    "DESCRIPTION": "Durable agent runs with a human at the gate.",
+    "PREPROCESSING_HOOKS": ["runs.api.schema.without_slashes"],
+    "POSTPROCESSING_HOOKS": ["runs.api.schema.add_components"],
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from compose_spec import ComposeSpecification
+from compose_spec.models import ComposeSpecification
 
 FILE = Path(__file__).resolve().parent.parent / "docker-compose.yml"
 PARTS = {"postgres", "redis", "migrate", "web", "worker", "sweeper", "beat", "payments"}

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,9 +16,10 @@ import redis
 
 from hitl import env
 from hitl.embedded import FAST, EmbeddedError, Postgres, Valkey, home
-from hitl.process import Child, Identity, end, identify, started
+from hitl.process import Child, Identity, command, end, identify, started
 from tests.kit.waiting import until
 
+Start = Callable[[], Postgres]
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = [
     sys.executable,
@@ -35,55 +36,65 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _postgres(folder: Path) -> Postgres:
-    return Postgres(folder / "postgres", log=folder / "postgres.log", options=FAST)
+@pytest.fixture
+def postgres(folder: Path) -> Iterator[Start]:
+    """Each call is another start on the same folder."""
+    made: list[Postgres] = []
+
+    def start() -> Postgres:
+        made.append(Postgres(folder / "postgres", log=folder / "postgres.log", options=FAST))
+        return made[-1]
+
+    yield start
+    for server in made:
+        server.stop()
 
 
-def test_a_killed_postgres_starts_again_with_all_its_rows(folder: Path) -> None:
-    server = _postgres(folder)
+def test_a_killed_postgres_starts_again_with_all_its_rows(postgres: Start) -> None:
+    server = postgres()
     child = server.start()
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS value")
     child.kill()
 
-    again = _postgres(folder)
+    again = postgres()
     again.start()
     with psycopg.connect(again.url()) as connection:
         assert connection.execute("SELECT value FROM kept").fetchone() == (7,)
-    again.stop()
 
 
-def test_a_postgres_that_an_earlier_start_left_running_is_stopped_first(folder: Path) -> None:
-    left = _postgres(folder).start()
-    again = _postgres(folder)
+def test_a_postgres_that_an_earlier_start_left_running_is_stopped_first(postgres: Start) -> None:
+    left = postgres().start()
+    again = postgres()
     again.start()
     assert not left.identity.alive()
     left.kill()
-    again.stop()
 
 
-def test_a_note_with_the_id_of_a_stranger_does_not_keep_postgres_from_starting(folder: Path) -> None:
-    server = _postgres(folder)
+def test_a_note_with_the_id_of_a_stranger_does_not_keep_postgres_from_starting(
+    postgres: Start, folder: Path
+) -> None:
+    server = postgres()
     server.start()
     server.stop()
     stranger = Child("stranger", SLEEPER, log=folder / "stranger.log")
     (server.data / "postmaster.pid").write_text(f"{stranger.pid}\n{server.data}\n0\n")
     server.start()
     assert stranger.status is None
-    server.stop()
     stranger.kill()
 
 
-def test_an_initdb_that_was_killed_leaves_nothing_that_looks_like_a_cluster(folder: Path) -> None:
+def test_an_initdb_that_was_killed_leaves_nothing_that_looks_like_a_cluster(
+    postgres: Start, folder: Path
+) -> None:
     (folder / "postgres" / "data.half").mkdir(parents=True)
     (folder / "postgres" / "data.half" / "PG_VERSION").write_text("18")
-    server = _postgres(folder)
+    server = postgres()
     server.start()
-    server.stop()
 
 
-def test_a_cluster_of_another_release_is_explained(folder: Path) -> None:
-    server = _postgres(folder)
+def test_a_cluster_of_another_release_is_explained(postgres: Start) -> None:
+    server = postgres()
     server.data.mkdir(parents=True)
     (server.data / "PG_VERSION").write_text("14\n")
     with pytest.raises(EmbeddedError, match=r"Postgres 14.*make reset"):
@@ -96,19 +107,14 @@ def test_a_folder_that_nobody_can_reach_is_replaced_by_one_that_it_can(tmp_path:
     assert home(tmp_path / ".hitl" / "postgres").is_relative_to("/var/lib/hitl/data")
 
 
-def test_the_password_of_valkey_is_not_on_its_command_line(folder: Path) -> None:
+def test_the_password_of_valkey_is_needed_and_not_on_its_command_line(folder: Path) -> None:
     server = Valkey(log=folder / "valkey.log")
-    child = server.start()
-    shown = subprocess.run(
-        ["/bin/sh", "-c", f"tr '\\0' ' ' < /proc/{child.pid}/cmdline"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert server.password not in shown.stdout
-    with pytest.raises(redis.AuthenticationError):
-        redis.Redis(port=server.port).ping()
+    shown = command(server.start().pid)
+    with redis.Redis(port=server.port) as stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
     server.stop()
+    assert "valkey-server" in shown
+    assert server.password not in shown
 
 
 def test_a_process_is_not_taken_for_a_later_one_with_its_id() -> None:

@@ -78,4 +78,4 @@ class Servers:
 
     def _admin(self, statement: str) -> None:
         with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement)

@@ -174,7 +174,7 @@ class Stack:
 
     def sql(self, statement: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         with psycopg.connect(self.database_url, autocommit=True, row_factory=dict_row) as connection:
-            cursor = connection.execute(statement, parameters)  # type: ignore[call-overload]
+            cursor = connection.execute(statement, parameters)
             return list(cursor) if cursor.description else []
 
     def cut_postgres(self) -> int:
