@@ -253,7 +253,7 @@ class Asked:
         by_name = Q(users__contains=[self.user.username])
         by_team = Q(teams__overlap=sorted(self.teams)) if self.teams else Q(pk__in=[])
         anybody = Q(teams=[], users=[]) if self.reviewer else Q(pk__in=[])
-        own = Q(run__requester=self.user) & ~Q(options__requester_may_decide=True)
+        own = Q(run__requester=self.user) & ~Q(options__contains={"requester_may_decide": True})
         return Q(status=ApprovalStatus.OPEN) & (by_name | by_team | anybody) & ~own
 
 

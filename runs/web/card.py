@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,10 +12,13 @@ from django.utils.safestring import SafeString
 
 from runs.engine import canonical
 from runs.engine.workflow import Workflow
-from runs.models import Approval, JournalEntry, Revision, Run, Step, User, Vote
+from runs.models import Approval, JournalEntry, Revision, Run, Step, Vote
 from runs.templatetags import hidden, links, pretty, words
 from runs.web import sentence, signs
 from runs.web.leads import Lead, leads
+from runs.web.sentence import whom
+
+__all__ = ["Card", "Material", "build", "compare", "hidden_in", "whom"]
 
 LONG_TEXT = 120  # characters above which an argument is shown as a block of its own
 MAX_STEPS = 40
@@ -190,8 +193,9 @@ class Material:
     revisions: Sequence[Revision] = ()
     steps: Sequence[Step] = ()
     journal: Sequence[JournalEntry] = ()
+    previous: Approval | None = None
     newer: Approval | None = None
-    authors: Mapping[int, User] = field(default_factory=dict)
+    seen: int | None = None
 
 
 def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
@@ -214,7 +218,7 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
         facts=[_fact(fact) for fact in document.get("facts") or []],
         reason=str(document.get("reason") or ""),
         agent_note=note,
-        whom=sentence.whom(approval),
+        whom=whom(approval),
         due=_left(approval, now),
         share=sentence.share(approval, now),
         late=approval.due_at is not None and approval.due_at - now < timedelta(hours=1),
@@ -232,7 +236,7 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
         ),
         since=since(material),
         evidence=evidence(material.steps, material.journal),
-        findings=[finding for action in actions for finding in action.findings] + _other_findings(document),
+        findings=hidden_in(approval),
         refusal=refusal,
         decisive=decisive,
         requester_may_decide=bool(approval.options.get("requester_may_decide")),
@@ -241,6 +245,17 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
         note_links=links.count(note),
         newer=material.newer,
     )
+
+
+def hidden_in(approval: Approval) -> list[Finding]:
+    """Hidden characters in what would be done and in what is told about it."""
+    document = approval.content
+    found = [
+        _finding(path, kinds)
+        for action in document["actions"]
+        for path, kinds in pretty.findings(action["args"])
+    ]
+    return found + _other_findings(document)
 
 
 def action_view(action: Mapping[str, Any]) -> ActionView:
@@ -282,8 +297,8 @@ def since(material: Material) -> Since | None:
     approval = material.approval
     if approval.version > 1:
         return _since_edit(material)
-    if approval.previous is not None:
-        return _since_asked(material, approval.previous)
+    if material.previous is not None:
+        return _since_asked(material, material.previous)
     return None
 
 
@@ -395,7 +410,12 @@ def _left(approval: Approval, now: datetime) -> str:
 def _since_edit(material: Material) -> Since | None:
     approval = material.approval
     by_version = {revision.version: revision for revision in material.revisions}
-    before, made = by_version.get(approval.version - 1), by_version.get(approval.version)
+    base = (
+        material.seen
+        if material.seen in by_version and material.seen != approval.version
+        else approval.version - 1
+    )
+    before, made = by_version.get(base), by_version.get(approval.version)
     if before is None or made is None:
         return None
     return Since(

@@ -1,7 +1,26 @@
-"""Routes of the API."""
+"""Addresses of the pages."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
+from django.views.generic import RedirectView
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from runs.web import account, inbox, runs
+
+urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
+    path("sign-in/", account.SignIn.as_view(), name="sign-in"),
+    path("sign-out/", account.SignOut.as_view(), name="sign-out"),
+    path("inbox/", inbox.inbox, name="inbox"),
+    path("inbox/<uuid:approval_id>/", inbox.show, name="approval"),
+    path("inbox/<uuid:approval_id>/edit/", inbox.edit, name="approval-edit"),
+    path("inbox/<uuid:approval_id>/decide/", inbox.decide, name="approval-decide"),
+    path("runs/", runs.index, name="runs"),
+    path("runs/<uuid:run_id>/", runs.show, name="run"),
+    path("runs/<uuid:run_id>/checkpoints/<int:no>/", runs.checkpoint, name="run-checkpoint"),
+    path("runs/<uuid:run_id>/rewind/<int:no>/", runs.rewind, name="run-rewind"),
+    path("runs/<uuid:run_id>/edit-state/", runs.edit_state, name="run-edit-state"),
+    path("runs/<uuid:run_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("tokens/", account.tokens, name="tokens"),
+    path("tokens/<uuid:token_id>/revoke/", account.revoke, name="token-revoke"),
+]

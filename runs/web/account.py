@@ -1,0 +1,109 @@
+"""Signing in and out, and one's API tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.views import LoginView, LogoutView
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from runs import operations, queries, store
+from runs.errors import HitlError, Problem, Unprocessable
+from runs.models.people import SCOPES
+from runs.web import once
+from runs.web.banner import of_error
+from runs.web.door import Request, page, see_other
+
+MEANS: Final = {
+    "runs:read": "see runs, history and checkpoints",
+    "runs:submit": "submit runs, and cancel its own",
+    "runs:operate": "rewind, edit state, cancel",
+    "approvals:read": "see approvals",
+    "approvals:decide": "answer approvals, as you",
+}
+
+
+class SignIn(LoginView):
+    template_name = "account/sign_in.html"
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return {**super().get_context_data(**kwargs), "demo": settings.DEBUG}
+
+
+class SignOut(LogoutView):
+    pass
+
+
+def tokens_again(request: Request, error: HitlError) -> HttpResponse:
+    wrong = {problem.path.strip("/"): problem.message for problem in error.errors}
+    typed = {"name": request.POST.get("name", ""), "days": request.POST.get("days", "")}
+    chosen = request.POST.getlist("scopes")
+    banner = None if wrong else of_error(error)
+    return _tokens(request, typed=typed, chosen=chosen, wrong=wrong, banner=banner)
+
+
+@page(methods="GET POST", refused=tokens_again)
+def tokens(request: Request) -> HttpResponse:
+    if request.method != "POST":
+        return _tokens(request, secret=request.session.pop("new_token", ""))
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
+    days = _days(request.POST.get("days", "").strip(), name=name, scopes=scopes)
+    expires_at = store.now() + timedelta(days=days) if days else None
+    _, secret = operations.create_token(actor=request.actor, name=name, scopes=scopes, expires_at=expires_at)
+    # Kept in the session for the one page that follows the redirect: a reload neither shows it again nor makes another.
+    request.session["new_token"] = secret
+    return see_other(once.remember(request, reverse("tokens")))
+
+
+@page(methods="POST")
+def revoke(request: Request, token_id: UUID) -> HttpResponse:
+    operations.revoke_token(actor=request.actor, token_id=token_id)
+    return see_other(reverse("tokens"))
+
+
+def _days(text: str, *, name: str, scopes: list[str]) -> int:
+    problems = [
+        Problem(path, "required", message)
+        for path, missing, message in (
+            ("/name", not name, "Give it a name."),
+            ("/scopes", not scopes, "Choose at least one."),
+            (
+                "/days",
+                not (text == "" or (text.isascii() and text.isdigit() and 0 < int(text) < 10_000)),
+                "A whole number.",
+            ),
+        )
+        if missing
+    ]
+    if problems:
+        raise Unprocessable("The token cannot be made like this.", errors=problems)
+    return int(text or 0)
+
+
+def _tokens(
+    request: Request,
+    *,
+    secret: str = "",
+    typed: dict[str, str] | None = None,
+    chosen: list[str] | None = None,
+    wrong: dict[str, str] | None = None,
+    banner: Any = None,
+) -> HttpResponse:
+    shown = {
+        "tokens": queries.tokens_of(request.actor.project.pk, request.user),
+        "secret": secret,
+        "typed": typed or {},
+        "errors": wrong or {},
+        "scopes": [{"name": s, "words": MEANS[s], "checked": s in (chosen or [])} for s in SCOPES],
+    }
+    context = {"page": shown, "banner": banner, "form_token": once.token(request), "now": store.now()}
+    return render(request, "account/tokens.html", context)

@@ -1,0 +1,72 @@
+"""What every page's frame shows: the person, the project, how many approvals wait. Asked only when a template reads it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest
+
+from runs import queries
+from runs.policies import Actor
+
+THEMES = ("light", "dark")
+PLACES = {"approval": "inbox", "run": "runs", "token": "tokens"}
+
+
+class Frame:
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+
+    @property
+    def theme(self) -> str:
+        chosen = self._request.COOKIES.get("hitl_theme", "")
+        return chosen if chosen in THEMES else ""
+
+    @property
+    def here(self) -> str:
+        match = self._request.resolver_match
+        name = (match.url_name if match else None) or ""
+        return PLACES.get(name.split("-")[0], name)
+
+    @property
+    def actor(self) -> Actor | None:
+        return getattr(self._request, "actor", None)
+
+    @property
+    def project(self) -> str:
+        return self.actor.project.name if self.actor else ""
+
+    @property
+    def person(self) -> str:
+        return str(self.actor.user) if self.actor else ""
+
+    @property
+    def initials(self) -> str:
+        words = self.person.split() or ["?"]
+        letters = words[0][:2] if len(words) == 1 else words[0][0] + words[-1][0]
+        return letters.upper()
+
+    @property
+    def roles(self) -> str:
+        return ", ".join(sorted(self.actor.roles)) if self.actor else ""
+
+    @cached_property
+    def inbox_count(self) -> int:
+        if self.actor is None:
+            return 0
+        return queries.inbox_count(self.actor.project.pk, asked(self.actor))
+
+    @cached_property
+    def has_runs(self) -> bool:
+        return self.actor is not None and queries.has_runs(self.actor.project.pk)
+
+
+def asked(actor: Actor) -> queries.Asked:
+    """Whom the inbox of this person is for."""
+    decides = bool({"reviewer", "operator"} & actor.roles)
+    return queries.Asked(actor.user, actor.team_names if decides else frozenset(), "reviewer" in actor.roles)
+
+
+def frame(request: HttpRequest) -> dict[str, Any]:
+    return {"frame": Frame(request)}

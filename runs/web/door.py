@@ -1,0 +1,170 @@
+"""The door of every page: who comes in, and what they read when something is refused.
+
+`page` wraps a view: it asks for a sign-in, finds the project, and turns every `HitlError` into words. A view names the
+page that is shown again with the reason (`refused=`); without one there is a page that only says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import Resolver404, ResolverMatch, resolve, reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
+
+from runs import policies, queries
+from runs.errors import Conflict, Forbidden, HitlError, NotFound
+from runs.models import User
+from runs.policies import Actor
+from runs.web import once
+
+
+class Request(HttpRequest):
+    """A request that has come through the door."""
+
+    user: User
+    htmx: HtmxDetails
+    actor: Actor
+
+
+View = Callable[..., HttpResponse]
+Refused = Callable[..., HttpResponse]
+
+TITLES: Final = {
+    "forbidden": "You may not do this",
+    "self_approval": "You asked for this run, so you do not decide about it",
+    "not_a_candidate": "You are not among the people who are asked",
+    "not_found": "There is nothing here that you may see",
+    "unknown_checkpoint": "The run has no such checkpoint",
+    "nothing_to_run": "Nothing is left to run there",
+    "already_terminal": "The run has already ended",
+    "stale_version": "The run has moved on",
+    "database_error": "The database did not take it; nothing was recorded",
+    "busy": "Somebody is changing this run just now",
+}
+
+
+class SessionRenewed(Forbidden):
+    """Your session was renewed in the meantime. Nothing was sent, nothing is lost: send it again."""
+
+    code = "session_renewed"
+
+
+class UserChanged(Forbidden):
+    """Somebody else has signed in here since this page was opened. Nothing was sent under the new name."""
+
+    code = "user_changed"
+
+
+class NoProject(NotFound):
+    """You are in no project yet; an administrator adds you to one."""
+
+    code = "no_project"
+
+
+def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[View], View]:
+    """A view behind the door. methods: "GET", "POST" or "GET POST". refused(request, error, **kwargs) shows it again."""
+    allowed = methods.split() + (["HEAD"] if "GET" in methods else [])
+
+    def wrap(view: View) -> View:
+        @never_cache
+        @require_http_methods(allowed)
+        @wraps(view)
+        def guarded(request: Request, **kwargs: Any) -> HttpResponse:
+            if not request.user.is_authenticated:
+                return to_sign_in(request)
+            try:
+                enter(request)
+                if request.method == "POST":
+                    once.check_user(request)
+                return view(request, **kwargs)
+            except HitlError as error:
+                return answer_refusal(request, error, refused, kwargs)
+
+        guarded.refused = refused  # type: ignore[attr-defined]
+        return guarded
+
+    return wrap
+
+
+def enter(request: Request) -> None:
+    """Find project and roles. Raises `NoProject`."""
+    slug = request.session.get("project")
+    try:
+        project = queries.project_of(request.user, slug)
+    except NotFound:
+        raise NoProject() from None
+    request.actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
+    policies.check_view(request.actor, project.pk)
+
+
+def to_sign_in(request: Request) -> HttpResponse:
+    """A page goes to sign-in and back; a fragment tells htmx to take the whole page there."""
+    here = urlsplit(request.htmx.current_url or "").path if request.htmx else request.get_full_path()
+    if request.method == "POST" and not request.htmx:
+        here = request.path
+    target = f"{reverse('sign-in')}?{urlencode({'next': here or reverse('inbox')})}"
+    if request.htmx:
+        response = HttpResponseClientRedirect(target)
+        response.status_code = 204
+        return response
+    return see_other(target)
+
+
+def see_other(url: str) -> HttpResponse:
+    """303: the answer to a POST that worked; a reload repeats nothing."""
+    return HttpResponse(status=303, headers={"Location": url})
+
+
+def answer_refusal(
+    request: Request, error: HitlError, refused: Refused | None, kwargs: dict[str, Any]
+) -> HttpResponse:
+    """The page again with the reason, if there is one and the reader may see it; else a page that says why."""
+    if refused is not None and request.method == "POST" and not isinstance(error, NotFound):
+        try:
+            response = refused(request, error, **kwargs)
+        except HitlError as second:
+            error = second
+        else:
+            response.status_code = error.http_status
+            return response
+    return error_page(request, error)
+
+
+def error_page(request: HttpRequest, error: HitlError) -> HttpResponse:
+    texts = [error.detail, *(f"{problem.path}: {problem.message}" for problem in error.errors)]
+    title = TITLES.get(error.code) or (
+        "The state of things has changed" if isinstance(error, Conflict) else ""
+    )
+    context = {
+        "status": error.http_status,
+        "code": error.code,
+        "title": title or error.detail,
+        "texts": texts if title else texts[1:],
+    }
+    template = "_error.html" if getattr(request, "htmx", False) else "error.html"
+    return render(request, template, context, status=error.http_status)
+
+
+def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
+    """The token in the form is not the session's: signed in again elsewhere, or a form of another site."""
+    if not request.user.is_authenticated:
+        return to_sign_in(request)
+    try:
+        match = resolve(request.path_info)
+        enter(request)
+        return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
+    except (HitlError, Resolver404):
+        return error_page(request, SessionRenewed())
+
+
+def _refused_of(match: ResolverMatch) -> Refused | None:
+    found: Refused | None = getattr(match.func, "refused", None)
+    return found

@@ -1,0 +1,331 @@
+"""The inbox: list and card, the decision, the edit of the arguments."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from runs import operations, policies, queries, store, workflows
+from runs.engine.approval import ActionDecision
+from runs.engine.workflow import Workflow
+from runs.errors import BadRequest, HitlError, NotFound, UnknownWorkflow, Unprocessable
+from runs.models import Approval
+from runs.operations import Answer
+from runs.templatetags import words
+from runs.web import card as cards
+from runs.web import editing, once, queue
+from runs.web.banner import of_decision
+from runs.web.context import asked
+from runs.web.door import Request, page, see_other
+
+ROWS: Final = 200
+EVIDENCE: Final = 40
+ANSWERS: Final = {"approve": "Approved", "reject": "Rejected", "respond": "Answered", "mixed": "Decided"}
+
+
+class NotSeen(Unprocessable):
+    """Tick that you have seen the hidden characters, then approve."""
+
+    code = "not_seen"
+
+
+# ---- reading
+
+
+@page()
+def inbox(request: Request) -> HttpResponse:
+    return _desk(request, rows=_queue(request))
+
+
+@page()
+def show(request: Request, approval_id: UUID) -> HttpResponse:
+    context = _card_context(request, approval_id)
+    if request.htmx and request.htmx.target == "pane":
+        return HttpResponse(
+            _title(context["card"].title) + render_to_string("inbox/_card.html", context, request)
+        )
+    return _desk(request, rows=context.pop("queue"), **context)
+
+
+# ---- deciding
+
+
+def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
+    """The card as it is now, with the reason of the refusal and the text that was typed."""
+    seen = _number(request.POST.get("version"))
+    context = _card_context(request, approval_id, error=error, seen=seen)
+    rows = context.pop("queue")
+    typed = {"reason": request.POST.get("reason", ""), "seen": request.POST.get("seen", "")}
+    return _desk(request, rows=rows, typed=typed, typed_wrong=isinstance(error, Unprocessable), **context)
+
+
+@page(methods="POST", refused=card_again)
+def decide(request: Request, approval_id: UUID) -> HttpResponse:
+    approval = queries.approval(request.actor.project.pk, approval_id)
+    decisions = _decisions(request)
+    if any(decision.type == "edit" for decision in decisions):
+        return _edit_page(request, approval)
+    _check_seen(request, approval, decisions)
+    return _send(request, approval, decisions)
+
+
+# ---- editing
+
+
+def edit_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
+    return _edit_page(request, queries.approval(request.actor.project.pk, approval_id), error=error)
+
+
+@page(methods="GET POST", refused=edit_again)
+def edit(request: Request, approval_id: UUID) -> HttpResponse:
+    approval = queries.approval(request.actor.project.pk, approval_id)
+    if request.method != "POST":
+        policies.check_decide(request.actor, approval.run, approval)
+        return _edit_page(request, approval)
+    if "show" in request.POST:
+        return _edit_page(request, approval)
+    typed = editing.read(approval, request.POST)
+    typed.check()
+    if approval.status == "open" and not editing.changed(approval, typed):
+        raise Unprocessable("Nothing differs from the proposal. To approve it as it is, go back to the card.")
+    if request.POST.get("save") == "revise":
+        return _revise(request, approval, typed)
+    return _send(request, approval, editing.decisions(approval, request.POST, typed))
+
+
+def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpResponse:
+    revised = operations.revise(
+        actor=request.actor,
+        approval_id=approval.pk,
+        version=_number(request.POST.get("version")),
+        args=editing.changed(approval, typed),
+        comment=request.POST.get("reason", ""),
+    )
+    name = words.short_id(approval.pk, "A-")
+    messages.success(request, f"Version {revised.version} of {name} is saved, without your vote.")
+    return _done(request, reverse("approval", args=[approval.pk]) + _view_query(request))
+
+
+# ---- inside: answers
+
+
+def _decisions(request: Request) -> list[ActionDecision]:
+    """One button for the only action, or a choice for each of several."""
+    reason = request.POST.get("reason", "")
+    chosen = {
+        name.removeprefix("decision:"): value
+        for name, value in request.POST.items()
+        if name.startswith("decision:")
+    }
+    if "decision" in request.POST:
+        chosen = {request.POST.get("action", ""): request.POST["decision"]}
+    if not chosen:
+        raise BadRequest("Choose an answer.")
+    return [
+        ActionDecision(key, kind, None, reason if kind in ("reject", "respond") else "")
+        for key, kind in chosen.items()
+    ]
+
+
+def _check_seen(request: Request, approval: Approval, decisions: list[ActionDecision]) -> None:
+    approves = any(decision.type == "approve" for decision in decisions)
+    if (
+        approves
+        and approval.status == "open"
+        and request.POST.get("seen") != "yes"
+        and cards.hidden_in(approval)
+    ):
+        raise NotSeen()
+
+
+def _send(request: Request, approval: Approval, decisions: list[ActionDecision]) -> HttpResponse:
+    answer = Answer(
+        approval.pk,
+        _number(request.POST.get("version")),
+        request.POST.get("digest") or None,
+        decisions,
+        request.POST.get("reason", ""),
+    )
+    before = _queue(request, current=approval.pk)
+    [decided] = operations.decide(actor=request.actor, answers=[answer])
+    messages.success(request, _said(decided))
+    following = before.after(approval.pk) if before.view == "mine" else None
+    place = reverse("approval", args=[following.pk]) if following else reverse("inbox")
+    return _done(request, place + _view_query(request))
+
+
+def _said(decided: operations.Decided) -> str:
+    approval = decided.approval
+    assert approval is not None
+    name = words.short_id(approval.pk, "A-")
+    if approval.status == "open":
+        missing = words.some(max(approval.quorum - 1, 1), "more vote")
+        return f"Your vote on {name} is recorded; {missing} may be needed."
+    again = " Your answer had been recorded before." if decided.replayed else ""
+    return f"{ANSWERS.get(approval.outcome, 'Decided')} {name}; the run goes on.{again}"
+
+
+def _done(request: Request, url: str) -> HttpResponse:
+    """303 for a plain form; for htmx the place where it leads, drawn."""
+    once.remember(request, url)
+    if not request.htmx:
+        return see_other(url)
+    path = url.partition("?")[0]
+    opened = path.rstrip("/").rsplit("/", 1)[-1]
+    context = _card_context(request, UUID(opened)) if opened != "inbox" else {}
+    rows = context.pop("queue", None) or _queue(request)
+    response = _desk(request, rows=rows, **context)
+    response["HX-Push-Url"] = url
+    return response
+
+
+# ---- inside: pages
+
+
+def _desk(request: Request, *, rows: queue.Queue, status: int = 200, **context: Any) -> HttpResponse:
+    """List and pane; for htmx only them, with the title, the count and what is said."""
+    everything = {
+        "queue": rows,
+        "form_token": once.token(request),
+        "now": context.pop("now", None) or store.now(),
+        **context,
+    }
+    if not request.htmx or request.htmx.history_restore_request:
+        return render(request, "inbox/inbox.html", everything, status=status)
+    card = everything.get("card")
+    parts = [
+        _title(card.title if card else "Inbox"),
+        render_to_string("inbox/_inbox.html", everything, request),
+    ]
+    parts += [
+        render_to_string(name, {**everything, "swap": True}, request)
+        for name in ("parts/_inbox_count.html", "parts/toasts.html")
+    ]
+    return HttpResponse("".join(parts), status=status)
+
+
+def _title(text: str) -> str:
+    return render_to_string("parts/title.html", {"text": text})
+
+
+def _queue(request: Request, *, current: UUID | None = None) -> queue.Queue:
+    view = _view(request)
+    project = request.actor.project.pk
+    if view == "decided":
+        found = queries.closed_approvals(project, after=_before(request), limit=ROWS)
+    else:
+        found = queries.inbox(project, asked(request.actor) if view == "mine" else None, limit=ROWS)
+    return queue.build(
+        found.rows, view=view, now=store.now(), url=reverse("inbox"), current=current, more=found.more
+    )
+
+
+def _card_context(
+    request: Request, approval_id: UUID, *, error: HitlError | None = None, seen: int | None = None
+) -> dict[str, Any]:
+    approval = queries.approval(request.actor.project.pk, approval_id)
+    policies.check_scope(request.actor, "approvals:read")
+    now = store.now()
+    revisions = queries.revisions(approval.pk)
+    steps = queries.steps_before(approval, limit=EVIDENCE)
+    material = cards.Material(
+        approval=approval,
+        run=approval.run,
+        workflow=_workflow(approval),
+        votes=list(approval.votes.all()),
+        revisions=revisions,
+        steps=steps,
+        journal=queries.calls_in(approval.run_id, steps),
+        previous=queries.asked_before(approval),
+        newer=None if approval.status == "open" else queries.asked_since(approval),
+        seen=seen,
+    )
+    context: dict[str, Any] = {
+        "card": cards.build(material, now=now, refusal=_refusal(request, approval)),
+        "queue": _queue(request, current=approval.pk),
+        "form_token": once.token(request),
+        "now": now,
+    }
+    if error is not None:
+        wanted = request.POST.get("decision", "")
+        context["banner"] = of_decision(
+            error, approval, wanted=wanted, seen=seen, revisions=revisions, now=now
+        )
+    return context
+
+
+def _edit_page(request: Request, approval: Approval, *, error: HitlError | None = None) -> HttpResponse:
+    policies.check_decide(request.actor, approval.run, approval)
+    if not any("edit" in action["allowed"] for action in approval.content["actions"]):
+        raise NotFound("Nothing of this approval may be edited.")
+    post = request.POST if request.method == "POST" else None
+    typed = editing.read(approval, post) if post and "mode" in post else None
+    wanted = (post or {}).get("show") or (post or {}).get("mode") or request.GET.get("mode", "")
+    mode = editing.choose_mode(approval, wanted)
+    if typed and typed.problems and post and mode != post.get("mode"):
+        # A text that cannot be read stays where it can be corrected.
+        mode = post["mode"]
+    shown_post = post if post and mode == post.get("mode") else _without_texts(post)
+    seen = _number((post or {}).get("version"))
+    context = _card_context(request, approval.pk, error=error, seen=seen)
+    context["edit"] = editing.build(approval, mode=mode, post=shown_post, typed=typed, error=error)
+    rows = context.pop("queue")
+    return _desk(request, rows=rows, **context)
+
+
+def _without_texts(post: Any) -> dict[str, str]:
+    return {name: value for name, value in (post or {}).items() if not name.startswith(("json:", "arg:"))}
+
+
+def _workflow(approval: Approval) -> Workflow | None:
+    """The workflow's graph, for where each answer leads; None where it is not registered here."""
+    with suppress(UnknownWorkflow):
+        return workflows.get(approval.run.workflow, approval.run.workflow_version)
+    return None
+
+
+def _refusal(request: Request, approval: Approval) -> str:
+    """Why this reader may not answer, or nothing."""
+    if policies.can_decide(request.actor, approval.run, approval):
+        mine = [
+            vote
+            for vote in approval.votes.all()
+            if vote.user_id == request.user.pk and vote.version == approval.version
+        ]
+        return f"You have said {mine[0].outcome} about this version; others may still answer." if mine else ""
+    if approval.run.requester_id == request.user.pk:
+        return "You asked for this run. Whoever asks does not decide."
+    return f"Asked are {cards.whom(approval)}; you may read this."
+
+
+# ---- inside: the request
+
+
+def _view(request: Request) -> str:
+    wanted = request.GET.get("view", "mine")
+    return wanted if wanted in queue.VIEWS else "mine"
+
+
+def _view_query(request: Request) -> str:
+    view = _view(request)
+    return "" if view == "mine" else f"?view={view}"
+
+
+def _before(request: Request) -> tuple[datetime, UUID] | None:
+    try:
+        moment = datetime.fromtimestamp(float(request.GET["before"]), UTC)
+        return moment, UUID(request.GET["id"])
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,0 +1,304 @@
+"""What the page of a run shows. Pure: rows in, values for the template out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.safestring import SafeString
+
+from runs.engine import canonical
+from runs.engine.position import live_steps
+from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Step
+from runs.operations import RewindPreview
+from runs.queries import Moment
+from runs.templatetags import hidden, pretty, words
+from runs.web import sentence, signs
+
+SHOWN: Final = {"difference": "Difference", "state": "State", "update": "Position"}
+SHORT: Final = 60
+
+EVENTS: Final = {
+    "run_submitted": "submitted",
+    "run_completed": "completed",
+    "run_failed": "failed",
+    "run_cancelled": "cancelled",
+    "run_rewound": "rewound",
+    "step_completed": "step done",
+    "step_failed": "step failed",
+    "step_retry_scheduled": "will be tried again",
+    "step_taken_over": "taken over from a dead worker",
+    "approval_opened": "people asked",
+    "approval_decided": "decided",
+    "approval_revised": "arguments edited",
+    "approval_superseded": "to be asked again",
+    "vote_recorded": "vote recorded",
+    "state_edited": "state edited",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    word: str
+    url: str
+    current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ActionLink:
+    """A verb of the run's head; `refusal` says why it is not offered now."""
+
+    word: str
+    icon: str
+    url: str
+    refusal: str = ""
+    danger: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    no: int
+    sign: signs.Sign
+    node: str
+    note: str
+    at: datetime
+    can_rewind: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    no: int
+    parent: int | None
+    title: str
+    at: datetime
+    author: str
+    reason: str
+    can_rewind: bool
+    views: list[Link]
+    lines: list[pretty.Line]
+    label: str
+    nothing: str
+    said: str
+    state_size: int
+    own_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    node: str
+    name: str
+    effect: str
+    receipt: SafeString
+    key: str
+    state: str
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRow:
+    approval: Approval
+    sign: signs.Sign
+    who: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    seq: int
+    words: str
+    node: str
+    actor: str
+    branch: int
+    at: datetime
+    brief: str
+    payload: list[pretty.Line]
+
+
+@dataclass(frozen=True, slots=True)
+class AgainStep:
+    node: str
+    note: str
+    sign: signs.Sign
+    took: str = ""
+
+
+# ---- rows
+
+
+def checkpoint_row(point: Checkpoint, *, run: Run, may_steer: bool) -> CheckpointRow:
+    sign = signs.CHECKPOINT[point.kind]
+    notes = [sign.word] if sign.word and point.kind != "input" else []
+    if point.author and point.kind == "edit":
+        notes.append(f"by {point.author.get('name', 'somebody')}")
+    if point.branch != run.branch:
+        notes.append(f"branch {point.branch}")
+    node = point.node or {"input": "input", "edit": "state"}.get(point.kind, point.kind)
+    ended = run.status == "completed" and point.no == run.head
+    return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
+
+
+def selected(moment: Moment, *, run: Run, show: str, may_steer: bool) -> Selected:
+    """One checkpoint: the difference to the one before, its state, or the whole position."""
+    point = moment.checkpoint
+    row = checkpoint_row(point, run=run, may_steer=may_steer)
+    state = moment.state
+    before = {} if moment.before is None else moment.before["root"]["base"]
+    show = show if show in SHOWN else ("difference" if moment.before is not None else "state")
+    lines = _lines_of(moment, show, before)
+    changes = pretty.changes(before, state) if moment.before is not None else []
+    base = reverse("run-checkpoint", args=[run.pk, point.no])
+    return Selected(
+        no=point.no,
+        parent=point.parent,
+        title=f"{row.node} {row.note}".strip(),
+        at=point.created_at,
+        author=str((point.author or {}).get("name", "")),
+        reason=point.reason,
+        can_rewind=row.can_rewind and bool(live_steps(moment.position)),
+        views=[Link(word, f"{base}?{urlencode({'show': key})}", key == show) for key, word in SHOWN.items()],
+        lines=lines,
+        label={"difference": "Difference of state", "state": "State", "update": "Position"}[show],
+        nothing="The state is as before; only the run's position moved on.",
+        said=_said(changes) if moment.before is not None else f"{words.some(len(state), 'key')}",
+        state_size=len(canonical.dumps(state).encode()),
+        own_size=_own_size(changes),
+    )
+
+
+def effect_row(entry: JournalEntry) -> EffectRow:
+    state = f"reused from branch {entry.reused_from}" if entry.reused_from else "done once"
+    return EffectRow(
+        entry.node,
+        entry.name,
+        entry.effect,
+        receipt(canonical.loads(entry.result)),
+        entry.call_key,
+        state,
+        entry.ended_at,
+    )
+
+
+def receipt(result: Any) -> SafeString:
+    """What proves an effect: the id in a result, or the result itself, short."""
+    named = result.get("id") or result.get("receipt") if isinstance(result, dict) else None
+    if isinstance(named, str):
+        return hidden.draw(named)
+    text = canonical.dumps(result)
+    return hidden.draw(text if len(text) <= SHORT else f"{text[:SHORT]}… ({len(text):,} characters)")
+
+
+def approval_row(approval: Approval) -> ApprovalRow:
+    votes = [vote for vote in approval.votes.all() if vote.decisive] or list(approval.votes.all())[-1:]
+    vote = votes[0] if votes else None
+    edited = bool(vote and vote.edited)
+    who = str(vote.user or "system") if vote else sentence.whom(approval)
+    return ApprovalRow(
+        approval, signs.of_approval(approval, edited=edited), who, vote.comment if vote else ""
+    )
+
+
+def event_row(event: Event) -> EventRow:
+    payload = canonical.loads(event.payload) if event.payload else None
+    actor = canonical.loads(event.actor) if event.actor else None
+    return EventRow(
+        seq=event.seq,
+        words=EVENTS.get(event.kind, event.kind.replace("_", " ")),
+        node=event.node,
+        actor=str(actor.get("name", "")) if isinstance(actor, dict) else "",
+        branch=event.branch,
+        at=event.at,
+        brief=_brief(payload),
+        payload=pretty.lines(payload) if payload else [],
+    )
+
+
+# ---- rewind
+
+
+def again(preview: RewindPreview) -> list[AgainStep]:
+    """The steps that a rewind runs again, each with the calls it made; the one it starts with comes first if it is new."""
+    made: dict[str, list[str]] = {}
+    for call in preview.made:
+        made.setdefault(call.node, []).append(call.name)
+    known = {step.node for step in preview.steps}
+    fresh = [
+        AgainStep(node, "goes on here", signs.STEP["ready"]) for node in preview.next if node not in known
+    ]
+    return fresh + [
+        _again_step(step.node, step.visit, made.get(step.node, []), preview) for step in preview.steps
+    ]
+
+
+def said_again(preview: RewindPreview) -> str:
+    calls = len(preview.made)
+    steps = words.some(len(preview.steps), "step")
+    if not calls:
+        return f"{steps}, no recorded call"
+    if preview.calls == "again":
+        return f"{steps}; {words.some(calls, 'call')} made again"
+    return f"{steps}; of {words.some(calls, 'call')} those with equal arguments are answered from the journal"
+
+
+def preview_effects(preview: RewindPreview) -> list[EffectRow]:
+    state = "made again" if preview.calls == "again" else "answered from the journal"
+    return [
+        EffectRow(call.node, call.name, call.effect, receipt(call.result), "", state)
+        for call in preview.effects
+    ]
+
+
+# ---- inside
+
+
+def _lines_of(moment: Moment, show: str, before: Mapping[str, Any]) -> list[pretty.Line]:
+    if show == "state":
+        return pretty.lines(moment.state)
+    if show == "update":
+        return pretty.lines(moment.position)
+    found = pretty.difference(before, moment.state)
+    if found is not None:
+        return found
+    return [
+        pretty.Line(None, "", pretty.inline(change.path)) for change in pretty.changes(before, moment.state)
+    ]
+
+
+def _said(changes: Sequence[pretty.Change]) -> str:
+    added = sum(1 for change in changes if change.was is None)
+    removed = sum(1 for change in changes if change.now is None)
+    parts = [(added, "added"), (len(changes) - added - removed, "changed"), (removed, "removed")]
+    return ", ".join(f"{count} {word}" for count, word in parts if count) or "nothing changed"
+
+
+def _own_size(changes: Sequence[pretty.Change]) -> int:
+    return sum(len(change.path) + len(change.now or "") for change in changes)
+
+
+def _brief(payload: Any) -> str:
+    if not isinstance(payload, dict):
+        return ""
+    for key in ("comment", "reason", "title", "outcome"):
+        if isinstance(payload.get(key), str) and payload[key]:
+            return _cut(payload[key])
+    error = payload.get("error")
+    if isinstance(error, dict) and error.get("message"):
+        return _cut(str(error["message"]))
+    return words.some(len(payload), "detail") if payload else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 2 * SHORT else f"{text[: 2 * SHORT]}…"
+
+
+def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:
+    asks = any(approval.node == node for approval in preview.approvals)
+    if asks:
+        return AgainStep(node, "asks people, see below", signs.STEP["waiting"], "waits")
+    how = "made again" if preview.calls == "again" else "from the journal if its arguments are equal"
+    note = f"{words.listing(list(dict.fromkeys(calls)))}: {how}" if calls else "no recorded call"
+    name = f"{node} #{visit}" if visit > 1 else node
+    return AgainStep(name, note, signs.RUN["retrying"])

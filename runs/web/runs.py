@@ -1,0 +1,415 @@
+"""Runs: the list, one run with its timeline and checkpoints, and what people do to it as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from runs import operations, policies, queries, store
+from runs.engine import canonical
+from runs.engine.position import state as state_of
+from runs.errors import HitlError, InvalidJson, Problem, Unprocessable
+from runs.models import Run
+from runs.templatetags import pretty, words
+from runs.web import branches, once, run_page, sentence, signs, timeline
+from runs.web.banner import of_error
+from runs.web.door import Request, page, see_other
+
+ROWS: Final = 50
+STEPS: Final = 400
+CHECKPOINTS: Final = 200
+EVENTS: Final = 100
+VIEWS: Final = {
+    "": "All",
+    "running": "Running",
+    "waiting": "Waiting",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Cancelled",
+}
+LEGEND: Final = {
+    "work": "working",
+    "live": "working now",
+    "people": "waiting for people",
+    "retry": "waiting to try again",
+    "failed": "failed attempt",
+    "ready": "ready",
+    "call": "call",
+    "reused": "from the journal",
+}
+
+
+# ---- the list
+
+
+@page()
+def index(request: Request) -> HttpResponse:
+    status = request.GET.get("status", "")
+    status = status if status in VIEWS or status in signs.RUN else ""
+    workflow = request.GET.get("workflow", "")
+    after = _after(request)
+    found = queries.runs(
+        request.actor.project.pk,
+        status=status or None,
+        workflow=workflow or None,
+        after=after,
+        limit=ROWS,
+    )
+    now = store.now()
+    live = queries.live([run.pk for run in found.rows])
+    shown = {
+        "rows": [_row(run, live[run.pk], now) for run in found.rows],
+        "views": [
+            run_page.Link(word, _list_url(status=key, workflow=workflow), key == status)
+            for key, word in VIEWS.items()
+        ],
+        "status": status,
+        "workflow": workflow,
+        "workflows": queries.workflow_names(),
+        "older": _older(found, status=status, workflow=workflow),
+        "newest": _list_url(status=status, workflow=workflow) if after else "",
+        "nothing": "No run is like this." if status or workflow or after else "No run was submitted yet.",
+    }
+    return render(request, "runs/runs.html", {"page": shown, "now": now})
+
+
+def _row(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
+    said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
+    nodes = list(dict.fromkeys(step.node for step in live.steps))
+    at = words.listing(nodes) or (
+        "end" if run.status == "completed" else str((run.error or {}).get("step", ""))
+    )
+    return {"run": run, "sentence": said, "node": at}
+
+
+def _list_url(**parameters: str) -> str:
+    told = {key: value for key, value in parameters.items() if value}
+    return reverse("runs") + (f"?{urlencode(told)}" if told else "")
+
+
+def _older(found: queries.Page[Run], *, status: str, workflow: str) -> str:
+    if not found.more:
+        return ""
+    last = found.rows[-1]
+    return _list_url(
+        status=status, workflow=workflow, before=f"{last.created_at.timestamp():.6f}", id=str(last.pk)
+    )
+
+
+def _after(request: Request) -> tuple[datetime, UUID] | None:
+    try:
+        return datetime.fromtimestamp(float(request.GET["before"]), UTC), UUID(request.GET["id"])
+    except (KeyError, ValueError, OverflowError):
+        return None
+
+
+# ---- one run
+
+
+@page()
+def show(request: Request, run_id: UUID) -> HttpResponse:
+    """The whole page; for htmx, which asks every two seconds, nothing as long as the history has not grown."""
+    run = queries.run(request.actor.project.pk, run_id)
+    if request.htmx and request.GET.get("seen") == str(run.seq):
+        return HttpResponse(status=204)
+    context = _context(request, run, checkpoint=run.head)
+    return render(request, "runs/_run.html" if request.htmx else "runs/run.html", context)
+
+
+@page()
+def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    if request.htmx and not request.htmx.history_restore_request:
+        shown = _checkpoints(request, run, no)
+        return render(request, "runs/_checkpoints.html", {"page": {"run": run, **shown}, "now": store.now()})
+    return render(request, "runs/run.html", _context(request, run, checkpoint=no))
+
+
+def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
+    now = store.now()
+    live = queries.live([run.pk])[run.pk]
+    steps = queries.steps_of(run.pk, limit=STEPS)
+    journal = queries.calls_in(run.pk, steps)
+    lines, heads = queries.branches_of(run.pk)
+    approvals = queries.approvals_of(run.pk)
+    events = queries.newest_events(run.pk, before=_number(request, "events"), limit=EVENTS)
+    drawn = timeline.build(
+        steps,
+        queries.waits_of(run.pk),
+        journal,
+        now=now,
+        branch=run.branch,
+        running=not run.is_terminal,
+    )
+    said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
+    shown = {
+        "run": run,
+        "sentence": said,
+        "actions": _actions(request, run),
+        "refresh": not run.is_terminal,
+        "timeline": drawn,
+        "legend": [(kind, LEGEND[kind]) for kind in drawn.kinds],
+        "branches": branches.build(lines, heads, current=run.branch),
+        "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
+        "approvals": [run_page.approval_row(approval) for approval in approvals],
+        "input": pretty.text_lines(_laid_out(run.input)),
+        "output": pretty.text_lines(_laid_out(run.output)) if run.output else None,
+        "error": pretty.lines(run.error) if run.error else None,
+        "events": [run_page.event_row(event) for event in events.rows],
+        "older_events": f"?events={events.rows[-1].seq}#history" if events.more else "",
+        **_checkpoints(request, run, checkpoint),
+    }
+    return {"page": shown, "now": now}
+
+
+def _checkpoints(request: Request, run: Run, no: int) -> dict[str, Any]:
+    may_steer = policies.can_steer(request.actor, run)
+    found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
+    moment = queries.checkpoint(run.pk, no)
+    older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
+    return {
+        "checkpoints": [run_page.checkpoint_row(point, run=run, may_steer=may_steer) for point in found.rows],
+        "older_checkpoints": older,
+        "selected": run_page.selected(moment, run=run, show=request.GET.get("show", ""), may_steer=may_steer),
+    }
+
+
+def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
+    steers, cancels = policies.can_steer(request.actor, run), policies.can_cancel(request.actor, run)
+    no_right = "Your roles do not allow it"
+    edits = run.status in ("waiting", "queued", "paused", "failed")
+    return [
+        run_page.ActionLink(
+            "Rewind",
+            "rewind",
+            f"{reverse('run', args=[run.pk])}#_checkpoints",
+            "" if steers else no_right,
+        ),
+        run_page.ActionLink(
+            "Edit state",
+            "pencil",
+            reverse("run-edit-state", args=[run.pk]),
+            no_right if not steers else "" if edits else f"The run is {run.status}",
+        ),
+        run_page.ActionLink(
+            "Cancel run",
+            "stop",
+            reverse("run-cancel", args=[run.pk]),
+            no_right if not cancels else f"The run is {run.status}" if run.is_terminal else "",
+            danger=True,
+        ),
+    ]
+
+
+def _laid_out(text: str) -> str:
+    return canonical.dumps(canonical.loads(text), indent=2)
+
+
+def _number(request: Request, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+# ---- rewind
+
+
+def rewind_again(request: Request, error: HitlError, run_id: UUID, no: int) -> HttpResponse:
+    return _rewind_page(request, run_id, no, error=error)
+
+
+@page(methods="GET POST", refused=rewind_again)
+def rewind(request: Request, run_id: UUID, no: int) -> HttpResponse:
+    """GET: what a rewind would do. POST: do it."""
+    if request.method != "POST":
+        return _rewind_page(request, run_id, no)
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    run = queries.run(request.actor.project.pk, run_id)
+    changes = _changes(request.POST.get("state"), state_of(queries.checkpoint(run.pk, no).position))
+    rewound = operations.rewind(
+        actor=request.actor,
+        run_id=run_id,
+        checkpoint=no,
+        reason=request.POST.get("reason", ""),
+        changes=changes,
+        calls=request.POST.get("calls", "reuse"),
+        version=_version(request),
+    )
+    edited = ", with an edited state" if changes else ""
+    messages.success(
+        request, f"Rewound to checkpoint {no}{edited}; the run goes on, on branch {rewound.branch}."
+    )
+    return see_other(once.remember(request, reverse("run", args=[run_id])))
+
+
+def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    calls = request.POST.get("calls") or request.GET.get("calls", "reuse")
+    preview = operations.preview_rewind(
+        actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
+    )
+    moment = queries.checkpoint(run.pk, no)
+    row = run_page.checkpoint_row(moment.checkpoint, run=run, may_steer=True)
+    typed = request.POST.get("state")
+    proposed = canonical.dumps(preview.state, indent=2)
+    lines, _ = queries.branches_of(run.pk)
+    shown = {
+        "run": run,
+        "checkpoint": no,
+        "after": row.node if moment.checkpoint.kind != "input" else "",
+        "new_branch": max(line.no for line in lines) + 1,
+        "again": run_page.again(preview),
+        "said_again": run_page.said_again(preview),
+        "effects": run_page.preview_effects(preview),
+        "asked": preview.approvals,
+        "calls": preview.calls,
+        "state": proposed if typed is None else typed,
+        "state_errors": _state_errors(error),
+        "state_open": typed is not None and typed.replace("\r\n", "\n") != proposed,
+        "reason": request.POST.get("reason", ""),
+    }
+    return _sheet(request, "runs/rewind.html", shown, error)
+
+
+# ---- edit state
+
+
+def edit_state_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
+    return _edit_state_page(request, run_id, error=error)
+
+
+@page(methods="GET POST", refused=edit_state_again)
+def edit_state(request: Request, run_id: UUID) -> HttpResponse:
+    if request.method != "POST":
+        return _edit_state_page(request, run_id)
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    run = queries.run(request.actor.project.pk, run_id)
+    changes = _changes(request.POST.get("state"), state_of(queries.head(run)))
+    if "show" in request.POST:
+        return _edit_state_page(request, run_id, changes=changes)
+    if not changes:
+        raise Unprocessable("Nothing differs from the state as it is.")
+    edited = operations.edit_state(
+        actor=request.actor,
+        run_id=run_id,
+        version=_version(request),
+        changes=changes,
+        reason=request.POST.get("reason", ""),
+    )
+    messages.success(
+        request, f"Checkpoint {edited.head} holds the edited state: {words.listing(sorted(changes))}."
+    )
+    return see_other(once.remember(request, reverse("run", args=[run_id])))
+
+
+def _edit_state_page(
+    request: Request,
+    run_id: UUID,
+    *,
+    error: HitlError | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    policies.check_steer(request.actor, run)
+    state = state_of(queries.head(run))
+    typed = request.POST.get("state")
+    shown = {
+        "run": run,
+        "state": canonical.dumps(state, indent=2) if typed is None else typed,
+        "state_errors": _state_errors(error),
+        "changes": pretty.changes(state, {**state, **changes}) if changes else [],
+        "reason": request.POST.get("reason", ""),
+    }
+    return _sheet(request, "runs/edit_state.html", shown, error)
+
+
+# ---- cancel
+
+
+def cancel_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
+    return _cancel_page(request, run_id, error=error)
+
+
+@page(methods="GET POST", refused=cancel_again)
+def cancel(request: Request, run_id: UUID) -> HttpResponse:
+    if request.method != "POST":
+        return _cancel_page(request, run_id)
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    queries.run(request.actor.project.pk, run_id)
+    operations.cancel(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
+    messages.success(request, f"Cancelled {words.short_id(run_id, 'R-')}.")
+    return see_other(once.remember(request, reverse("run", args=[run_id])))
+
+
+def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    policies.check_cancel(request.actor, run)
+    live = queries.live([run.pk])[run.pk]
+    shown = {
+        "run": run,
+        "sentence": sentence.of_run(
+            run, now=store.now(), steps=live.steps, waits=live.waits, approvals=live.approvals
+        ),
+        "open_count": len(live.approvals),
+        "effect_count": len(queries.effects_of(run.pk)),
+        "reason": request.POST.get("reason", ""),
+    }
+    return _sheet(request, "runs/cancel.html", shown, error)
+
+
+# ---- inside
+
+
+def _sheet(request: Request, template: str, shown: dict[str, Any], error: HitlError | None) -> HttpResponse:
+    context = {
+        "page": shown,
+        "banner": of_error(error) if error else None,
+        "form_token": once.token(request),
+        "now": store.now(),
+    }
+    return render(request, template, context)
+
+
+def _version(request: Request) -> int | None:
+    text = request.POST.get("version", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _changes(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys whose values differ in the text of an edited state. Raises with pointers; a key cannot be taken away."""
+    if text is None:
+        return {}
+    wanted = canonical.parse(text, limit=canonical.STATE_LIMIT)
+    if not isinstance(wanted, dict):
+        raise InvalidJson(
+            "The state is a JSON object.", errors=[Problem("", "object_type", "must be an object")]
+        )
+    gone = [
+        Problem(f"/{canonical.escape(key)}", "missing_key", "is missing; use null for no value")
+        for key in state
+        if key not in wanted
+    ]
+    if gone:
+        raise Unprocessable("A key of the state is missing.", errors=gone)
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key not in state or not canonical.same(value, state[key])
+    }
+
+
+def _state_errors(error: HitlError | None) -> list[Problem]:
+    return list(error.errors) if error else []
