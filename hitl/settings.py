@@ -42,6 +42,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "hitl.middleware.RequestId",
     "hitl.middleware.ContentPolicy",
+    "runs.api.middleware.ProblemPages",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -68,6 +69,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "runs.web.context.frame",
             ]
         },
     }
@@ -122,6 +124,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "hitl_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "runs.web.door.csrf_failure"
 DATA_UPLOAD_MAX_MEMORY_SIZE = (
     12 * 1024 * 1024
 )  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits

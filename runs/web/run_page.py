@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from runs.engine import canonical
 from runs.engine.position import live_steps
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Step
+from runs.models import Approval, Checkpoint, Event, JournalEntry, Run
 from runs.operations import RewindPreview
 from runs.queries import Moment
 from runs.templatetags import hidden, pretty, words
