@@ -45,7 +45,9 @@ def register(workflow: Workflow) -> None:
     versions = _by_name.setdefault(workflow.name, {})
     known = versions.get(workflow.version)
     if known is not None and known is not workflow and known.fingerprint != workflow.fingerprint:
-        raise WorkflowError(f"Two different workflows are named {workflow.name!r} version {workflow.version!r}.")
+        raise WorkflowError(
+            f"Two different workflows are named {workflow.name!r} version {workflow.version!r}."
+        )
     versions[workflow.version] = workflow
 
 
@@ -64,7 +66,9 @@ def get(name: str, version: str | None = None) -> Workflow:
         return newest(versions)
     found = versions.get(version) or versions.get(version.partition("+dev.")[0])
     if found is None:
-        raise UnknownWorkflow(f"{name!r} has no version {version!r}. Registered: {', '.join(sorted(versions))}.")
+        raise UnknownWorkflow(
+            f"{name!r} has no version {version!r}. Registered: {', '.join(sorted(versions))}."
+        )
     return found
 
 
@@ -81,5 +85,3 @@ def newest(versions: dict[str, Workflow]) -> Workflow:
 def _order(version: str) -> tuple[tuple[int, str], ...]:
     # Numbers by value, so that version 10 follows version 9; texts after numbers.
     return tuple((int(part), "") if part.isdigit() else (10**9, part) for part in version.split("."))
-
-

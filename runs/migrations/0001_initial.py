@@ -12,490 +12,1015 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('auth', '0012_alter_user_first_name_max_length'),
+        ("auth", "0012_alter_user_first_name_max_length"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Project',
+            name="Project",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('slug', models.SlugField(max_length=63, unique=True)),
-                ('name', models.CharField(max_length=150)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "id",
+                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
+                ),
+                ("slug", models.SlugField(max_length=63, unique=True)),
+                ("name", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
         ),
         migrations.CreateModel(
-            name='ServiceBeat',
+            name="ServiceBeat",
             fields=[
-                ('name', models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('facts', models.JSONField(default=dict)),
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("facts", models.JSONField(default=dict)),
             ],
         ),
         migrations.CreateModel(
-            name='User',
+            name="User",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('password', models.CharField(max_length=128, verbose_name='password')),
-                ('last_login', models.DateTimeField(blank=True, null=True, verbose_name='last login')),
-                ('is_superuser', models.BooleanField(default=False, help_text='Designates that this user has all permissions without explicitly assigning them.', verbose_name='superuser status')),
-                ('username', models.CharField(error_messages={'unique': 'A user with that username already exists.'}, help_text='Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.', max_length=150, unique=True, validators=[django.contrib.auth.validators.UnicodeUsernameValidator()], verbose_name='username')),
-                ('first_name', models.CharField(blank=True, max_length=150, verbose_name='first name')),
-                ('last_name', models.CharField(blank=True, max_length=150, verbose_name='last name')),
-                ('email', models.EmailField(blank=True, max_length=254, verbose_name='email address')),
-                ('is_staff', models.BooleanField(default=False, help_text='Designates whether the user can log into this admin site.', verbose_name='staff status')),
-                ('is_active', models.BooleanField(default=True, help_text='Designates whether this user should be treated as active. Unselect this instead of deleting accounts.', verbose_name='active')),
-                ('date_joined', models.DateTimeField(default=django.utils.timezone.now, verbose_name='date joined')),
-                ('name', models.CharField(blank=True, max_length=150, verbose_name='shown name')),
-                ('is_service', models.BooleanField(default=False, verbose_name='service account')),
-                ('groups', models.ManyToManyField(blank=True, help_text='The groups this user belongs to. A user will get all permissions granted to each of their groups.', related_name='user_set', related_query_name='user', to='auth.group', verbose_name='groups')),
-                ('user_permissions', models.ManyToManyField(blank=True, help_text='Specific permissions for this user.', related_name='user_set', related_query_name='user', to='auth.permission', verbose_name='user permissions')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("password", models.CharField(max_length=128, verbose_name="password")),
+                ("last_login", models.DateTimeField(blank=True, null=True, verbose_name="last login")),
+                (
+                    "is_superuser",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates that this user has all permissions without explicitly assigning them.",
+                        verbose_name="superuser status",
+                    ),
+                ),
+                (
+                    "username",
+                    models.CharField(
+                        error_messages={"unique": "A user with that username already exists."},
+                        help_text="Required. 150 characters or fewer. Letters, digits and @/./+/-/_ only.",
+                        max_length=150,
+                        unique=True,
+                        validators=[django.contrib.auth.validators.UnicodeUsernameValidator()],
+                        verbose_name="username",
+                    ),
+                ),
+                ("first_name", models.CharField(blank=True, max_length=150, verbose_name="first name")),
+                ("last_name", models.CharField(blank=True, max_length=150, verbose_name="last name")),
+                ("email", models.EmailField(blank=True, max_length=254, verbose_name="email address")),
+                (
+                    "is_staff",
+                    models.BooleanField(
+                        default=False,
+                        help_text="Designates whether the user can log into this admin site.",
+                        verbose_name="staff status",
+                    ),
+                ),
+                (
+                    "is_active",
+                    models.BooleanField(
+                        default=True,
+                        help_text="Designates whether this user should be treated as active. Unselect this instead of deleting accounts.",
+                        verbose_name="active",
+                    ),
+                ),
+                (
+                    "date_joined",
+                    models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
+                ),
+                ("name", models.CharField(blank=True, max_length=150, verbose_name="shown name")),
+                ("is_service", models.BooleanField(default=False, verbose_name="service account")),
+                (
+                    "groups",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="The groups this user belongs to. A user will get all permissions granted to each of their groups.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.group",
+                        verbose_name="groups",
+                    ),
+                ),
+                (
+                    "user_permissions",
+                    models.ManyToManyField(
+                        blank=True,
+                        help_text="Specific permissions for this user.",
+                        related_name="user_set",
+                        related_query_name="user",
+                        to="auth.permission",
+                        verbose_name="user permissions",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'user',
-                'verbose_name_plural': 'users',
-                'abstract': False,
+                "verbose_name": "user",
+                "verbose_name_plural": "users",
+                "abstract": False,
             },
             managers=[
-                ('objects', django.contrib.auth.models.UserManager()),
+                ("objects", django.contrib.auth.models.UserManager()),
             ],
         ),
         migrations.CreateModel(
-            name='Approval',
+            name="Approval",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('branch', models.IntegerField()),
-                ('address', models.CharField(max_length=32)),
-                ('node', models.CharField(max_length=100)),
-                ('epoch', models.IntegerField()),
-                ('status', models.CharField(choices=[('open', 'open'), ('decided', 'decided'), ('expired', 'expired'), ('cancelled', 'cancelled'), ('superseded', 'superseded')], default='open', max_length=12)),
-                ('version', models.IntegerField(default=1)),
-                ('title', models.TextField()),
-                ('document', models.TextField()),
-                ('digest', models.CharField(max_length=64)),
-                ('risk', models.CharField(default='', max_length=10)),
-                ('teams', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=63), default=list, size=None)),
-                ('users', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=150), default=list, size=None)),
-                ('quorum', models.IntegerField(default=1)),
-                ('options', models.JSONField(default=dict)),
-                ('opened_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('due_at', models.DateTimeField(null=True)),
-                ('closed_at', models.DateTimeField(null=True)),
-                ('outcome', models.CharField(default='', max_length=10)),
-                ('closed_reason', models.CharField(default='', max_length=40)),
-                ('previous', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='following', to='runs.approval')),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='approvals', to='runs.project')),
+                (
+                    "id",
+                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
+                ),
+                ("branch", models.IntegerField()),
+                ("address", models.CharField(max_length=32)),
+                ("node", models.CharField(max_length=100)),
+                ("epoch", models.IntegerField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("open", "open"),
+                            ("decided", "decided"),
+                            ("expired", "expired"),
+                            ("cancelled", "cancelled"),
+                            ("superseded", "superseded"),
+                        ],
+                        default="open",
+                        max_length=12,
+                    ),
+                ),
+                ("version", models.IntegerField(default=1)),
+                ("title", models.TextField()),
+                ("document", models.TextField()),
+                ("digest", models.CharField(max_length=64)),
+                ("risk", models.CharField(default="", max_length=10)),
+                (
+                    "teams",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=63), default=list, size=None
+                    ),
+                ),
+                (
+                    "users",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=150), default=list, size=None
+                    ),
+                ),
+                ("quorum", models.IntegerField(default=1)),
+                ("options", models.JSONField(default=dict)),
+                ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("due_at", models.DateTimeField(null=True)),
+                ("closed_at", models.DateTimeField(null=True)),
+                ("outcome", models.CharField(default="", max_length=10)),
+                ("closed_reason", models.CharField(default="", max_length=40)),
+                (
+                    "previous",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="following",
+                        to="runs.approval",
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="approvals",
+                        to="runs.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ApiToken',
+            name="ApiToken",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('name', models.CharField(max_length=100)),
-                ('prefix', models.CharField(max_length=12)),
-                ('digest', models.BinaryField(max_length=32, unique=True)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=40), size=None)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='api_tokens', to='runs.project')),
+                (
+                    "id",
+                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
+                ),
+                ("name", models.CharField(max_length=100)),
+                ("prefix", models.CharField(max_length=12)),
+                ("digest", models.BinaryField(max_length=32, unique=True)),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=40), size=None
+                    ),
+                ),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="api_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="api_tokens",
+                        to="runs.project",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Revision',
+            name="Revision",
             fields=[
-                ('pk', models.CompositePrimaryKey('approval_id', 'version', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('version', models.IntegerField()),
-                ('document', models.TextField()),
-                ('digest', models.CharField(max_length=64)),
-                ('comment', models.TextField(default='')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('approval', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='runs.approval')),
-                ('author', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "approval_id",
+                        "version",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("version", models.IntegerField()),
+                ("document", models.TextField()),
+                ("digest", models.CharField(max_length=64)),
+                ("comment", models.TextField(default="")),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "approval",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="revisions",
+                        to="runs.approval",
+                    ),
+                ),
+                (
+                    "author",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Run',
+            name="Run",
             fields=[
-                ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
-                ('workflow', models.CharField(max_length=100)),
-                ('workflow_version', models.CharField(max_length=60)),
-                ('fingerprint', models.CharField(max_length=16)),
-                ('status', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('waiting', 'waiting'), ('paused', 'paused'), ('completed', 'completed'), ('failed', 'failed'), ('cancelling', 'cancelling'), ('cancelled', 'cancelled')], default='queued', max_length=12)),
-                ('waiting_for', models.JSONField(default=list)),
-                ('labels', models.JSONField(default=dict)),
-                ('input', models.TextField()),
-                ('output', models.TextField(null=True)),
-                ('error', models.JSONField(null=True)),
-                ('version', models.IntegerField(default=1)),
-                ('epoch', models.IntegerField(default=1)),
-                ('branch', models.IntegerField(default=1)),
-                ('head', models.IntegerField(default=0)),
-                ('checkpoint_no', models.IntegerField(default=0)),
-                ('seq', models.BigIntegerField(default=0)),
-                ('head_hash', models.BinaryField(max_length=32)),
-                ('prev_hash', models.BinaryField(max_length=32)),
-                ('snapshot_no', models.IntegerField(default=0)),
-                ('patch_weight', models.BigIntegerField(default=0)),
-                ('snapshot_size', models.BigIntegerField(default=0)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('started_at', models.DateTimeField(null=True)),
-                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='runs', to='runs.project')),
-                ('requester', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='requested_runs', to=settings.AUTH_USER_MODEL)),
-                ('token', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='runs', to='runs.apitoken')),
+                (
+                    "id",
+                    models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
+                ),
+                ("workflow", models.CharField(max_length=100)),
+                ("workflow_version", models.CharField(max_length=60)),
+                ("fingerprint", models.CharField(max_length=16)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("waiting", "waiting"),
+                            ("paused", "paused"),
+                            ("completed", "completed"),
+                            ("failed", "failed"),
+                            ("cancelling", "cancelling"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        default="queued",
+                        max_length=12,
+                    ),
+                ),
+                ("waiting_for", models.JSONField(default=list)),
+                ("labels", models.JSONField(default=dict)),
+                ("input", models.TextField()),
+                ("output", models.TextField(null=True)),
+                ("error", models.JSONField(null=True)),
+                ("version", models.IntegerField(default=1)),
+                ("epoch", models.IntegerField(default=1)),
+                ("branch", models.IntegerField(default=1)),
+                ("head", models.IntegerField(default=0)),
+                ("checkpoint_no", models.IntegerField(default=0)),
+                ("seq", models.BigIntegerField(default=0)),
+                ("head_hash", models.BinaryField(max_length=32)),
+                ("prev_hash", models.BinaryField(max_length=32)),
+                ("snapshot_no", models.IntegerField(default=0)),
+                ("patch_weight", models.BigIntegerField(default=0)),
+                ("snapshot_size", models.BigIntegerField(default=0)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("started_at", models.DateTimeField(null=True)),
+                ("updated_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("finished_at", models.DateTimeField(null=True)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="runs", to="runs.project"
+                    ),
+                ),
+                (
+                    "requester",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="requested_runs",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "token",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="runs",
+                        to="runs.apitoken",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='OperationalNote',
+            name="OperationalNote",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('kind', models.CharField(max_length=40)),
-                ('facts', models.JSONField(default=dict)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notes', to='runs.run')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("kind", models.CharField(max_length=40)),
+                ("facts", models.JSONField(default=dict)),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="notes", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='JournalEntry',
+            name="JournalEntry",
             fields=[
-                ('pk', models.CompositePrimaryKey('run_id', 'branch', 'address', 'name', 'occurrence', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('branch', models.IntegerField()),
-                ('address', models.CharField(max_length=32)),
-                ('name', models.CharField(max_length=200)),
-                ('occurrence', models.CharField(max_length=100)),
-                ('node', models.CharField(max_length=100)),
-                ('ordinal', models.IntegerField()),
-                ('after', models.IntegerField()),
-                ('attempt', models.IntegerField()),
-                ('args_digest', models.CharField(max_length=64)),
-                ('result', models.TextField()),
-                ('effect', models.CharField(max_length=12)),
-                ('call_key', models.CharField(max_length=64)),
-                ('reused_from', models.IntegerField(null=True)),
-                ('started_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='journal', to='runs.run')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "run_id",
+                        "branch",
+                        "address",
+                        "name",
+                        "occurrence",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("branch", models.IntegerField()),
+                ("address", models.CharField(max_length=32)),
+                ("name", models.CharField(max_length=200)),
+                ("occurrence", models.CharField(max_length=100)),
+                ("node", models.CharField(max_length=100)),
+                ("ordinal", models.IntegerField()),
+                ("after", models.IntegerField()),
+                ("attempt", models.IntegerField()),
+                ("args_digest", models.CharField(max_length=64)),
+                ("result", models.TextField()),
+                ("effect", models.CharField(max_length=12)),
+                ("call_key", models.CharField(max_length=64)),
+                ("reused_from", models.IntegerField(null=True)),
+                ("started_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="journal",
+                        to="runs.run",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='IdempotencyRecord',
+            name="IdempotencyRecord",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('endpoint', models.CharField(max_length=60)),
-                ('key', models.CharField(max_length=255)),
-                ('fingerprint', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('project', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.project')),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='runs.run')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("endpoint", models.CharField(max_length=60)),
+                ("key", models.CharField(max_length=255)),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "project",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="runs.project",
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('pk', models.CompositePrimaryKey('run_id', 'seq', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('seq', models.BigIntegerField()),
-                ('kind', models.CharField(max_length=40)),
-                ('branch', models.IntegerField()),
-                ('epoch', models.IntegerField()),
-                ('checkpoint', models.IntegerField(null=True)),
-                ('node', models.CharField(default='', max_length=100)),
-                ('address', models.CharField(default='', max_length=32)),
-                ('actor', models.TextField(default='')),
-                ('at', models.DateTimeField()),
-                ('payload', models.TextField(null=True)),
-                ('salt', models.BinaryField(max_length=16, null=True)),
-                ('payload_hash', models.BinaryField(max_length=32)),
-                ('hash', models.BinaryField(max_length=32)),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='events', to='runs.run')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "run_id", "seq", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("seq", models.BigIntegerField()),
+                ("kind", models.CharField(max_length=40)),
+                ("branch", models.IntegerField()),
+                ("epoch", models.IntegerField()),
+                ("checkpoint", models.IntegerField(null=True)),
+                ("node", models.CharField(default="", max_length=100)),
+                ("address", models.CharField(default="", max_length=32)),
+                ("actor", models.TextField(default="")),
+                ("at", models.DateTimeField()),
+                ("payload", models.TextField(null=True)),
+                ("salt", models.BinaryField(max_length=16, null=True)),
+                ("payload_hash", models.BinaryField(max_length=32)),
+                ("hash", models.BinaryField(max_length=32)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="events",
+                        to="runs.run",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Checkpoint',
+            name="Checkpoint",
             fields=[
-                ('pk', models.CompositePrimaryKey('run_id', 'no', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('no', models.IntegerField()),
-                ('branch', models.IntegerField()),
-                ('parent', models.IntegerField(null=True)),
-                ('kind', models.CharField(max_length=8)),
-                ('node', models.CharField(default='', max_length=100)),
-                ('address', models.CharField(default='', max_length=32)),
-                ('epoch', models.IntegerField()),
-                ('snapshot_no', models.IntegerField()),
-                ('patch', models.TextField(null=True)),
-                ('snapshot', models.TextField(null=True)),
-                ('author', models.JSONField(null=True)),
-                ('reason', models.TextField(default='')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='checkpoints', to='runs.run')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "run_id", "no", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("no", models.IntegerField()),
+                ("branch", models.IntegerField()),
+                ("parent", models.IntegerField(null=True)),
+                ("kind", models.CharField(max_length=8)),
+                ("node", models.CharField(default="", max_length=100)),
+                ("address", models.CharField(default="", max_length=32)),
+                ("epoch", models.IntegerField()),
+                ("snapshot_no", models.IntegerField()),
+                ("patch", models.TextField(null=True)),
+                ("snapshot", models.TextField(null=True)),
+                ("author", models.JSONField(null=True)),
+                ("reason", models.TextField(default="")),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="checkpoints",
+                        to="runs.run",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Branch',
+            name="Branch",
             fields=[
-                ('pk', models.CompositePrimaryKey('run_id', 'no', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('no', models.IntegerField()),
-                ('parent_branch', models.IntegerField(null=True)),
-                ('parent_checkpoint', models.IntegerField(null=True)),
-                ('epoch', models.IntegerField()),
-                ('calls', models.CharField(default='reuse', max_length=8)),
-                ('generation', models.IntegerField(default=0)),
-                ('author', models.JSONField(null=True)),
-                ('reason', models.TextField(default='')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='branches', to='runs.run')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "run_id", "no", blank=True, editable=False, primary_key=True, serialize=False
+                    ),
+                ),
+                ("no", models.IntegerField()),
+                ("parent_branch", models.IntegerField(null=True)),
+                ("parent_checkpoint", models.IntegerField(null=True)),
+                ("epoch", models.IntegerField()),
+                ("calls", models.CharField(default="reuse", max_length=8)),
+                ("generation", models.IntegerField(default=0)),
+                ("author", models.JSONField(null=True)),
+                ("reason", models.TextField(default="")),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="branches",
+                        to="runs.run",
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='approval',
-            name='run',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='approvals', to='runs.run'),
+            model_name="approval",
+            name="run",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="approvals", to="runs.run"
+            ),
         ),
         migrations.CreateModel(
-            name='Step',
+            name="Step",
             fields=[
-                ('pk', models.CompositePrimaryKey('run_id', 'branch', 'address', blank=True, editable=False, primary_key=True, serialize=False)),
-                ('branch', models.IntegerField()),
-                ('address', models.CharField(max_length=32)),
-                ('lane', models.CharField(max_length=100)),
-                ('node', models.CharField(max_length=100)),
-                ('visit', models.IntegerField()),
-                ('status', models.CharField(choices=[('ready', 'ready'), ('executing', 'executing'), ('waiting', 'waiting'), ('completed', 'completed'), ('failed', 'failed'), ('cancelled', 'cancelled'), ('void', 'void')], default='ready', max_length=10)),
-                ('epoch', models.IntegerField()),
-                ('token', models.UUIDField(null=True)),
-                ('worker', models.BigIntegerField(null=True)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('failures', models.IntegerField(default=0)),
-                ('crashes', models.IntegerField(default=0)),
-                ('entries', models.IntegerField(default=0)),
-                ('error', models.JSONField(null=True)),
-                ('checkpoint', models.IntegerField(null=True)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('started_at', models.DateTimeField(null=True)),
-                ('entered_at', models.DateTimeField(null=True)),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('hinted_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('run', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='runs.run')),
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "run_id",
+                        "branch",
+                        "address",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("branch", models.IntegerField()),
+                ("address", models.CharField(max_length=32)),
+                ("lane", models.CharField(max_length=100)),
+                ("node", models.CharField(max_length=100)),
+                ("visit", models.IntegerField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("ready", "ready"),
+                            ("executing", "executing"),
+                            ("waiting", "waiting"),
+                            ("completed", "completed"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                            ("void", "void"),
+                        ],
+                        default="ready",
+                        max_length=10,
+                    ),
+                ),
+                ("epoch", models.IntegerField()),
+                ("token", models.UUIDField(null=True)),
+                ("worker", models.BigIntegerField(null=True)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("failures", models.IntegerField(default=0)),
+                ("crashes", models.IntegerField(default=0)),
+                ("entries", models.IntegerField(default=0)),
+                ("error", models.JSONField(null=True)),
+                ("checkpoint", models.IntegerField(null=True)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("started_at", models.DateTimeField(null=True)),
+                ("entered_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("hinted_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "run",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="steps",
+                        to="runs.run",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Team',
+            name="Team",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=63)),
-                ('people', models.ManyToManyField(blank=True, related_name='teams', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='teams', to='runs.project')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.SlugField(max_length=63)),
+                (
+                    "people",
+                    models.ManyToManyField(blank=True, related_name="teams", to=settings.AUTH_USER_MODEL),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="teams", to="runs.project"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Vote',
+            name="Vote",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('version', models.IntegerField()),
-                ('outcome', models.CharField(max_length=10)),
-                ('signature', models.TextField()),
-                ('decisions', models.TextField()),
-                ('comment', models.TextField(default='')),
-                ('edited', models.BooleanField(default=False)),
-                ('decisive', models.BooleanField(default=False)),
-                ('digest', models.CharField(max_length=64)),
-                ('request_digest', models.CharField(max_length=64)),
-                ('approved_digest', models.CharField(default='', max_length=64)),
-                ('method', models.CharField(max_length=10)),
-                ('ip', models.CharField(default='', max_length=60)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('approval', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='votes', to='runs.approval')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='votes', to=settings.AUTH_USER_MODEL)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("version", models.IntegerField()),
+                ("outcome", models.CharField(max_length=10)),
+                ("signature", models.TextField()),
+                ("decisions", models.TextField()),
+                ("comment", models.TextField(default="")),
+                ("edited", models.BooleanField(default=False)),
+                ("decisive", models.BooleanField(default=False)),
+                ("digest", models.CharField(max_length=64)),
+                ("request_digest", models.CharField(max_length=64)),
+                ("approved_digest", models.CharField(default="", max_length=64)),
+                ("method", models.CharField(max_length=10)),
+                ("ip", models.CharField(default="", max_length=60)),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "approval",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="votes", to="runs.approval"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="votes",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Wait',
+            name="Wait",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('branch', models.IntegerField()),
-                ('address', models.CharField(max_length=32)),
-                ('node', models.CharField(max_length=100)),
-                ('kind', models.CharField(max_length=10)),
-                ('opened_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('due_at', models.DateTimeField(null=True)),
-                ('closed_at', models.DateTimeField(null=True)),
-                ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='waits', to='runs.run')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("branch", models.IntegerField()),
+                ("address", models.CharField(max_length=32)),
+                ("node", models.CharField(max_length=100)),
+                ("kind", models.CharField(max_length=10)),
+                ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("due_at", models.DateTimeField(null=True)),
+                ("closed_at", models.DateTimeField(null=True)),
+                (
+                    "run",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="waits", to="runs.run"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='WorkerChild',
+            name="WorkerChild",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('host', models.CharField(max_length=255)),
-                ('pid', models.IntegerField()),
-                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('suspected_at', models.DateTimeField(null=True)),
-                ('gone_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("host", models.CharField(max_length=255)),
+                ("pid", models.IntegerField()),
+                ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("suspected_at", models.DateTimeField(null=True)),
+                ("gone_at", models.DateTimeField(null=True)),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('gone_at__isnull', True)), fields=['id'], name='worker_child_live')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("gone_at__isnull", True)), fields=["id"], name="worker_child_live"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='WorkflowVersion',
+            name="WorkflowVersion",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=100)),
-                ('version', models.CharField(max_length=60)),
-                ('fingerprint', models.CharField(max_length=16)),
-                ('shape', models.TextField()),
-                ('registered_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=100)),
+                ("version", models.CharField(max_length=60)),
+                ("fingerprint", models.CharField(max_length=16)),
+                ("shape", models.TextField()),
+                ("registered_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('name', 'version'), name='workflow_version_once')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("name", "version"), name="workflow_version_once")
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Member',
+            name="Member",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('roles', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=20), size=None)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to=settings.AUTH_USER_MODEL)),
-                ('project', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='members', to='runs.project')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "roles",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=20), size=None
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="memberships",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "project",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="members", to="runs.project"
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('project', 'user'), name='member_once'), models.CheckConstraint(condition=models.Q(('roles__contained_by', ['viewer', 'submitter', 'reviewer', 'operator', 'admin']), models.Q(('roles', []), _negated=True)), name='member_roles_known')],
+                "constraints": [
+                    models.UniqueConstraint(fields=("project", "user"), name="member_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("roles__contained_by", ["viewer", "submitter", "reviewer", "operator", "admin"]),
+                            models.Q(("roles", []), _negated=True),
+                        ),
+                        name="member_roles_known",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='AuditEntry',
+            name="AuditEntry",
             fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('user_name', models.CharField(default='', max_length=150)),
-                ('method', models.CharField(max_length=10)),
-                ('ip', models.CharField(default='', max_length=60)),
-                ('verb', models.CharField(max_length=40)),
-                ('target', models.CharField(default='', max_length=120)),
-                ('outcome', models.CharField(max_length=40)),
-                ('project', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='runs.project')),
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("user_name", models.CharField(default="", max_length=150)),
+                ("method", models.CharField(max_length=10)),
+                ("ip", models.CharField(default="", max_length=60)),
+                ("verb", models.CharField(max_length=40)),
+                ("target", models.CharField(default="", max_length=120)),
+                ("outcome", models.CharField(max_length=40)),
+                (
+                    "project",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to="runs.project",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(fields=['-at'], name='audit_by_time')],
+                "indexes": [models.Index(fields=["-at"], name="audit_by_time")],
             },
         ),
         migrations.AddConstraint(
-            model_name='apitoken',
-            constraint=models.CheckConstraint(condition=models.Q(('scopes__contained_by', ['runs:read', 'runs:submit', 'runs:operate', 'approvals:read', 'approvals:decide'])), name='token_scopes_known'),
+            model_name="apitoken",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "scopes__contained_by",
+                        ["runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide"],
+                    )
+                ),
+                name="token_scopes_known",
+            ),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['project', '-created_at', '-id'], name='run_list'),
+            model_name="run",
+            index=models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
         ),
         migrations.AddIndex(
-            model_name='run',
-            index=models.Index(fields=['project', 'status', '-created_at', '-id'], name='run_list_by_status'),
+            model_name="run",
+            index=models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['queued', 'running', 'waiting', 'paused', 'completed', 'failed', 'cancelling', 'cancelled'])), name='run_status_known'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "status__in",
+                        [
+                            "queued",
+                            "running",
+                            "waiting",
+                            "paused",
+                            "completed",
+                            "failed",
+                            "cancelling",
+                            "cancelled",
+                        ],
+                    )
+                ),
+                name="run_status_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', False), ('status__in', ['completed', 'failed', 'cancelled'])), models.Q(models.Q(('status__in', ['completed', 'failed', 'cancelled']), _negated=True), ('finished_at__isnull', True)), _connector='OR'), name='run_finished_iff_terminal'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("finished_at__isnull", False), ("status__in", ["completed", "failed", "cancelled"])
+                    ),
+                    models.Q(
+                        models.Q(("status__in", ["completed", "failed", "cancelled"]), _negated=True),
+                        ("finished_at__isnull", True),
+                    ),
+                    _connector="OR",
+                ),
+                name="run_finished_iff_terminal",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('error__isnull', False), ('status', 'failed')), models.Q(('status', 'failed'), _negated=True), _connector='OR'), name='run_failed_has_error'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("error__isnull", False), ("status", "failed")),
+                    models.Q(("status", "failed"), _negated=True),
+                    _connector="OR",
+                ),
+                name="run_failed_has_error",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='run',
-            constraint=models.CheckConstraint(condition=models.Q(('head__lte', models.F('checkpoint_no'))), name='run_head_exists'),
+            model_name="run",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("head__lte", models.F("checkpoint_no"))), name="run_head_exists"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='journalentry',
-            constraint=models.CheckConstraint(condition=models.Q(('effect__in', ['none', 'reversible', 'irreversible'])), name='journal_effect_known'),
+            model_name="journalentry",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("effect__in", ["none", "reversible", "irreversible"])),
+                name="journal_effect_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='idempotencyrecord',
-            constraint=models.UniqueConstraint(fields=('project', 'endpoint', 'key'), name='idempotency_key_once'),
+            model_name="idempotencyrecord",
+            constraint=models.UniqueConstraint(
+                fields=("project", "endpoint", "key"), name="idempotency_key_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='checkpoint',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ('input', 'step', 'answer', 'edit', 'signal'))), name='checkpoint_kind_known'),
+            model_name="checkpoint",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ("input", "step", "answer", "edit", "signal"))),
+                name="checkpoint_kind_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='checkpoint',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('patch__isnull', True), ('snapshot__isnull', False), ('snapshot_no', models.F('no'))), models.Q(('patch__isnull', False), ('snapshot__isnull', True), ('snapshot_no__lt', models.F('no'))), _connector='OR'), name='checkpoint_patch_or_snapshot'),
+            model_name="checkpoint",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("patch__isnull", True), ("snapshot__isnull", False), ("snapshot_no", models.F("no"))
+                    ),
+                    models.Q(
+                        ("patch__isnull", False),
+                        ("snapshot__isnull", True),
+                        ("snapshot_no__lt", models.F("no")),
+                    ),
+                    _connector="OR",
+                ),
+                name="checkpoint_patch_or_snapshot",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='branch',
-            constraint=models.CheckConstraint(condition=models.Q(('calls__in', ['reuse', 'again'])), name='branch_calls_known'),
+            model_name="branch",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("calls__in", ["reuse", "again"])), name="branch_calls_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='branch',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('no', 1), ('parent_branch__isnull', True), ('parent_checkpoint__isnull', True)), models.Q(('no__gt', 1), ('parent_branch__isnull', False), ('parent_checkpoint__isnull', False)), _connector='OR'), name='branch_has_parent_but_first'),
+            model_name="branch",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("no", 1), ("parent_branch__isnull", True), ("parent_checkpoint__isnull", True)),
+                    models.Q(
+                        ("no__gt", 1), ("parent_branch__isnull", False), ("parent_checkpoint__isnull", False)
+                    ),
+                    _connector="OR",
+                ),
+                name="branch_has_parent_but_first",
+            ),
         ),
         migrations.AddIndex(
-            model_name='approval',
-            index=models.Index(condition=models.Q(('status', 'open')), fields=['project', 'opened_at', 'id'], name='approval_open'),
+            model_name="approval",
+            index=models.Index(
+                condition=models.Q(("status", "open")),
+                fields=["project", "opened_at", "id"],
+                name="approval_open",
+            ),
         ),
         migrations.AddIndex(
-            model_name='approval',
-            index=models.Index(condition=models.Q(('status', 'open'), _negated=True), fields=['project', '-closed_at', '-id'], name='approval_closed'),
+            model_name="approval",
+            index=models.Index(
+                condition=models.Q(("status", "open"), _negated=True),
+                fields=["project", "-closed_at", "-id"],
+                name="approval_closed",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='approval',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['open', 'decided', 'expired', 'cancelled', 'superseded'])), name='approval_status_known'),
+            model_name="approval",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("status__in", ["open", "decided", "expired", "cancelled", "superseded"])),
+                name="approval_status_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='approval',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('status', 'open')), models.Q(models.Q(('status', 'open'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='approval_closed_iff_not_open'),
+            model_name="approval",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("closed_at__isnull", True), ("status", "open")),
+                    models.Q(models.Q(("status", "open"), _negated=True), ("closed_at__isnull", False)),
+                    _connector="OR",
+                ),
+                name="approval_closed_iff_not_open",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='approval',
-            constraint=models.UniqueConstraint(condition=models.Q(('status', 'open')), fields=('run', 'branch', 'address'), name='approval_open_once'),
+            model_name="approval",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("status", "open")),
+                fields=("run", "branch", "address"),
+                name="approval_open_once",
+            ),
         ),
         migrations.AddIndex(
-            model_name='step',
-            index=models.Index(condition=models.Q(('status', 'ready')), fields=['hinted_at'], name='step_ready'),
+            model_name="step",
+            index=models.Index(
+                condition=models.Q(("status", "ready")), fields=["hinted_at"], name="step_ready"
+            ),
         ),
         migrations.AddIndex(
-            model_name='step',
-            index=models.Index(condition=models.Q(('status', 'executing')), fields=['worker', 'lease_until'], name='step_leased'),
+            model_name="step",
+            index=models.Index(
+                condition=models.Q(("status", "executing")),
+                fields=["worker", "lease_until"],
+                name="step_leased",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.CheckConstraint(condition=models.Q(('status__in', ['ready', 'executing', 'waiting', 'completed', 'failed', 'cancelled', 'void'])), name='step_status_known'),
+            model_name="step",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "status__in",
+                        ["ready", "executing", "waiting", "completed", "failed", "cancelled", "void"],
+                    )
+                ),
+                name="step_status_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('status', 'executing'), ('token__isnull', False), ('worker__isnull', False)), models.Q(models.Q(('status', 'executing'), _negated=True), ('token__isnull', True)), _connector='OR'), name='step_token_iff_executing'),
+            model_name="step",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("lease_until__isnull", False),
+                        ("status", "executing"),
+                        ("token__isnull", False),
+                        ("worker__isnull", False),
+                    ),
+                    models.Q(models.Q(("status", "executing"), _negated=True), ("token__isnull", True)),
+                    _connector="OR",
+                ),
+                name="step_token_iff_executing",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='team',
-            constraint=models.UniqueConstraint(fields=('project', 'name'), name='team_once'),
+            model_name="team",
+            constraint=models.UniqueConstraint(fields=("project", "name"), name="team_once"),
         ),
         migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.UniqueConstraint(fields=('approval', 'version', 'user'), name='vote_once_a_version'),
+            model_name="vote",
+            constraint=models.UniqueConstraint(
+                fields=("approval", "version", "user"), name="vote_once_a_version"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='vote',
-            constraint=models.UniqueConstraint(condition=models.Q(('decisive', True)), fields=('approval',), name='vote_one_decides'),
+            model_name="vote",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("decisive", True)), fields=("approval",), name="vote_one_decides"
+            ),
         ),
         migrations.AddIndex(
-            model_name='wait',
-            index=models.Index(condition=models.Q(('closed_at__isnull', True), ('due_at__isnull', False)), fields=['due_at'], name='wait_due'),
+            model_name="wait",
+            index=models.Index(
+                condition=models.Q(("closed_at__isnull", True), ("due_at__isnull", False)),
+                fields=["due_at"],
+                name="wait_due",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='wait',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ('approval', 'retry'))), name='wait_kind_known'),
+            model_name="wait",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ("approval", "retry"))), name="wait_kind_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='wait',
-            constraint=models.UniqueConstraint(condition=models.Q(('closed_at__isnull', True)), fields=('run', 'branch', 'address', 'kind'), name='wait_open_once'),
+            model_name="wait",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("closed_at__isnull", True)),
+                fields=("run", "branch", "address", "kind"),
+                name="wait_open_once",
+            ),
         ),
     ]

@@ -51,15 +51,20 @@ class Approval(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["project", "opened_at", "id"], condition=Q(status="open"), name="approval_open"),
-            models.Index(fields=["project", "-closed_at", "-id"], condition=~Q(status="open"), name="approval_closed"),
+            models.Index(
+                fields=["project", "opened_at", "id"], condition=Q(status="open"), name="approval_open"
+            ),
+            models.Index(
+                fields=["project", "-closed_at", "-id"], condition=~Q(status="open"), name="approval_closed"
+            ),
         ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(status__in=[s.value for s in ApprovalStatus]), name="approval_status_known"
             ),
             models.CheckConstraint(
-                condition=Q(status="open", closed_at__isnull=True) | (~Q(status="open") & Q(closed_at__isnull=False)),
+                condition=Q(status="open", closed_at__isnull=True)
+                | (~Q(status="open") & Q(closed_at__isnull=False)),
                 name="approval_closed_iff_not_open",
             ),
             models.UniqueConstraint(

@@ -44,7 +44,8 @@ class Member(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "user"], name="member_once"),
             models.CheckConstraint(
-                condition=models.Q(roles__contained_by=list(ROLES)) & ~models.Q(roles=[]), name="member_roles_known"
+                condition=models.Q(roles__contained_by=list(ROLES)) & ~models.Q(roles=[]),
+                name="member_roles_known",
             ),
         ]
 
@@ -82,7 +83,9 @@ class ApiToken(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=models.Q(scopes__contained_by=list(SCOPES)), name="token_scopes_known")
+            models.CheckConstraint(
+                condition=models.Q(scopes__contained_by=list(SCOPES)), name="token_scopes_known"
+            )
         ]
 
     def __str__(self) -> str:

@@ -19,7 +19,9 @@ class IdempotencyRecord(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "endpoint", "key"], name="idempotency_key_once")]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "endpoint", "key"], name="idempotency_key_once")
+        ]
 
 
 class OperationalNote(models.Model):
@@ -60,7 +62,9 @@ class WorkerChild(models.Model):
     gone_at = models.DateTimeField(null=True)
 
     class Meta:
-        indexes = [models.Index(fields=["id"], condition=models.Q(gone_at__isnull=True), name="worker_child_live")]
+        indexes = [
+            models.Index(fields=["id"], condition=models.Q(gone_at__isnull=True), name="worker_child_live")
+        ]
 
 
 class ServiceBeat(models.Model):

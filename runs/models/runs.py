@@ -77,14 +77,17 @@ class Run(models.Model):
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
         ]
         constraints = [
-            models.CheckConstraint(condition=Q(status__in=[s.value for s in RunStatus]), name="run_status_known"),
+            models.CheckConstraint(
+                condition=Q(status__in=[s.value for s in RunStatus]), name="run_status_known"
+            ),
             models.CheckConstraint(
                 condition=Q(status__in=[s.value for s in TERMINAL], finished_at__isnull=False)
                 | (~Q(status__in=[s.value for s in TERMINAL]) & Q(finished_at__isnull=True)),
                 name="run_finished_iff_terminal",
             ),
             models.CheckConstraint(
-                condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"), name="run_failed_has_error"
+                condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"),
+                name="run_failed_has_error",
             ),
             models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
         ]
@@ -206,12 +209,18 @@ class Step(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["hinted_at"], condition=Q(status="ready"), name="step_ready"),
-            models.Index(fields=["worker", "lease_until"], condition=Q(status="executing"), name="step_leased"),
+            models.Index(
+                fields=["worker", "lease_until"], condition=Q(status="executing"), name="step_leased"
+            ),
         ]
         constraints = [
-            models.CheckConstraint(condition=Q(status__in=[s.value for s in StepStatus]), name="step_status_known"),
             models.CheckConstraint(
-                condition=Q(status="executing", token__isnull=False, worker__isnull=False, lease_until__isnull=False)
+                condition=Q(status__in=[s.value for s in StepStatus]), name="step_status_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    status="executing", token__isnull=False, worker__isnull=False, lease_until__isnull=False
+                )
                 | (~Q(status="executing") & Q(token__isnull=True)),
                 name="step_token_iff_executing",
             ),
@@ -270,13 +279,15 @@ class Wait(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["due_at"], condition=Q(closed_at__isnull=True, due_at__isnull=False), name="wait_due"),
+            models.Index(
+                fields=["due_at"], condition=Q(closed_at__isnull=True, due_at__isnull=False), name="wait_due"
+            ),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=WAIT_KINDS), name="wait_kind_known"),
             models.UniqueConstraint(
-                fields=["run", "branch", "address", "kind"], condition=Q(closed_at__isnull=True), name="wait_open_once"
+                fields=["run", "branch", "address", "kind"],
+                condition=Q(closed_at__isnull=True),
+                name="wait_open_once",
             ),
         ]
-
-
