@@ -1,0 +1,280 @@
+"""What requests may say: one model a body, read strictly. Unknown fields are refused, JSON documents stay exact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+from rest_framework.request import Request
+
+from runs.api.faults import Placed
+from runs.api.media import ENVELOPE
+from runs.engine import canonical
+from runs.engine.approval import MAX_COMMENT
+from runs.engine.canonical import Json
+from runs.engine.patch import pointer
+from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
+
+DEPTH: Final = canonical.MAX_DEPTH + 3  # the deepest envelope is {decisions: [{args: …}]}
+MAX_LABELS: Final = 50
+_MOST_SHOWN: Final = 20
+
+Text = Annotated[str, Field(max_length=MAX_COMMENT)]
+Object = dict[str, Any]
+Version = Annotated[
+    int, Field(ge=1, description="The version that you saw. The header If-Match may say it instead.")
+]
+CallsMode = Annotated[
+    Literal["reuse", "again"],
+    Field(
+        description="`reuse` answers calls from the journal of the branch left behind; `again` makes every call again."
+    ),
+]
+
+
+class Body(BaseModel):
+    """A request body. `document`: the field that holds JSON of the caller's own; `limit`: bytes of the whole body."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    document: ClassVar[str] = ""
+    limit: ClassVar[int] = canonical.INPUT_LIMIT
+
+    def documents(self) -> Iterator[Json]:
+        """The JSON documents inside, each of which may be 100 levels deep."""
+        if self.document:
+            yield getattr(self, self.document)
+
+
+class Submission(Body):
+    """A run to be started."""
+
+    document: ClassVar[str] = "input"
+
+    workflow: Annotated[str, Field(min_length=1, max_length=100, examples=["refund"])]
+    input: Annotated[Object, Field(description="Checked against the input schema of the workflow.")]
+    version: Annotated[
+        str | int | None,
+        Field(description="The version of the workflow; default the newest.", examples=["1"]),
+    ] = None
+    labels: Annotated[
+        dict[Annotated[str, Field(min_length=1, max_length=63)], Annotated[str, Field(max_length=255)]],
+        Field(
+            max_length=MAX_LABELS,
+            description="Your own words to find the run by.",
+            examples=[{"shop": "berlin"}],
+        ),
+    ] = Field(default_factory=dict)
+
+
+class Decision(BaseModel):
+    """What is decided about one action."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    key: Annotated[str, Field(description="The key of the action.", examples=["pay_refund"])]
+    type: Literal["approve", "edit", "reject", "respond"]
+    args: Annotated[Object | None, Field(description="With `edit`: the arguments, whole.")] = None
+    message: Annotated[Text, Field(description="A reason, or with `respond` the answer.")] = ""
+
+
+class DecisionBody(Body):
+    """An answer to an approval: a decision for each action, or `type` alone where there is only one action."""
+
+    document: ClassVar[str] = "args"
+
+    version: Version | None = None
+    digest: Annotated[
+        str | None,
+        Field(pattern=r"^[0-9a-f]{64}$", description="The digest that you saw; compared if it is sent."),
+    ] = None
+    decisions: Annotated[list[Decision] | None, Field(min_length=1, max_length=1_000)] = None
+    comment: Text = ""
+    type: Annotated[
+        Literal["approve", "edit", "reject", "respond"] | None, Field(description="Short for one decision.")
+    ] = None
+    args: Annotated[Object | None, Field(description="With `type: edit`.")] = None
+    message: Annotated[Text, Field(description="With `type`.")] = ""
+
+    def documents(self) -> Iterator[Json]:
+        yield self.args
+        yield from (decision.args for decision in self.decisions or ())
+
+    def spelled_out(self, keys: Sequence[str]) -> list[Decision]:
+        """One decision per action, also if the short form was used. `keys`: the actions of the approval."""
+        if self.decisions is not None:
+            self._refuse_both()
+            return self.decisions
+        if self.type is None:
+            missing = Problem("/decisions", "missing", "say what is decided, for each action")
+            raise BadRequest("The body has neither decisions nor type.", errors=[missing])
+        if len(keys) != 1:
+            needed = Problem("/decisions", "missing", f"its actions are {', '.join(keys)}")
+            raise BadRequest("The approval has several actions; decide about each one.", errors=[needed])
+        return [Decision(key=keys[0], type=self.type, args=self.args, message=self.message)]
+
+    def _refuse_both(self) -> None:
+        both = [name for name in ("type", "args", "message") if getattr(self, name)]
+        if both:
+            errors = [Problem(f"/{name}", "not_with_decisions", "goes into decisions") for name in both]
+            raise BadRequest(f"Say {both[0]} inside decisions, or leave decisions out.", errors=errors)
+
+
+class RevisionBody(Body):
+    """New arguments of actions, without a vote."""
+
+    document: ClassVar[str] = "args"
+
+    version: Version | None = None
+    args: Annotated[
+        dict[str, Object], Field(min_length=1, description="Per action key: the arguments, whole.")
+    ]
+    comment: Text = ""
+
+    def documents(self) -> Iterator[Json]:
+        yield from self.args.values()
+
+
+class StateBody(Body):
+    """Fields of the state that a person replaces."""
+
+    document: ClassVar[str] = "changes"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
+
+    version: Version | None = None
+    changes: Annotated[Object, Field(min_length=1, description="Field of the state: its new value.")]
+    reason: Text
+
+
+class RewindBody(Body):
+    """Where to go back to, and what is different this time."""
+
+    document: ClassVar[str] = "state"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
+
+    checkpoint: Annotated[int, Field(ge=0)]
+    reason: Text
+    state: Annotated[Object | None, Field(description="Field of the state: its new value.")] = None
+    calls: CallsMode = "reuse"
+    version: Version | None = None
+
+
+class PreviewBody(Body):
+    """A rewind that is only looked at."""
+
+    checkpoint: Annotated[int, Field(ge=0)]
+    calls: CallsMode = "reuse"
+
+
+class CancelBody(Body):
+    """Why a run is cancelled."""
+
+    reason: Text = ""
+
+
+Read = TypeVar("Read", bound=Body)
+
+
+def read(request: Request, model: type[Read]) -> Read:
+    """The body of a request. Raises errors of `runs.errors` that name every fault; an empty body counts as `{}`."""
+    body = _validated(_parsed(request, model), model)
+    for document in body.documents():
+        _check(document, model)
+    return body
+
+
+def _parsed(request: Request, model: type[Body]) -> Json:
+    raw: Any = request.data
+    if not isinstance(raw, bytes) or not raw.strip():
+        return {}
+    try:
+        return canonical.parse(raw, limit=model.limit, max_depth=DEPTH)
+    except InvalidJson as error:
+        raise _placed(error, model) from None
+
+
+def _check(document: Json, model: type[Body]) -> None:
+    try:
+        canonical.check(document)
+    except InvalidJson as error:
+        errors = [Placed(p.path, p.code, p.message, model.document) for p in error.errors]
+        raise InvalidJson(error.detail, errors=errors) from None
+
+
+def _placed(error: InvalidJson, model: type[Body]) -> InvalidJson:
+    """The same faults with those inside the document of the body told from its top, as all later checks tell them."""
+    inside = (
+        re.compile(rf"(?:/decisions/\d+)?/{model.document}(/.*)\Z", re.DOTALL) if model.document else None
+    )
+    errors = []
+    for problem in error.errors:
+        found = inside.match(problem.path) if inside else None
+        path, within = (found[1], model.document) if found else (problem.path, "")
+        errors.append(Placed(path, problem.code, problem.message, within))
+    first = errors[0]
+    detail = error.detail if first.path == "" else f"{first.message} at {first.path}."
+    return InvalidJson(detail, errors=errors, **error.facts)
+
+
+def _validated(document: Json, model: type[Read]) -> Read:
+    if not isinstance(document, dict):
+        raise BadRequest(
+            "The body is a JSON object.", errors=[Problem("", "wrong_type", "an object is needed")]
+        )
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        raise _refusal(error.errors(include_url=False), model) from None
+
+
+def _refusal(faults: Sequence[ErrorDetails], model: type[BaseModel]) -> HitlError:
+    errors = [_problem(fault, model) for fault in faults[:_MOST_SHOWN]]
+    unknown = next((problem for problem in errors if problem.code == "unknown_field"), None)
+    if unknown:
+        return UnknownField(f"Nothing here reads {unknown.path}; {unknown.message}.", errors=errors)
+    if any(problem.path == "/input" and problem.code in ("missing", "null") for problem in errors):
+        return InputRequired(errors=errors)
+    return BadRequest(f"{errors[0].path or 'The body'}: {errors[0].message}.", errors=errors)
+
+
+def _problem(fault: ErrorDetails, model: type[BaseModel]) -> Problem:
+    place = _place(fault["loc"])
+    path = pointer(place)
+    if fault["type"] == "extra_forbidden":
+        return Problem(path, "unknown_field", f"known here: {', '.join(_known(model, place[:-1]))}")
+    if fault["type"] == "missing":
+        return Problem(path, "missing", "this field is needed")
+    if fault["input"] is None:
+        return Problem(path, "null", "null is not allowed here")
+    return Problem(path, _CODES.get(fault["type"], "invalid_value"), _lower(fault["msg"]))
+
+
+def _place(location: Sequence[str | int]) -> list[str | int]:
+    """Where a fault is, without pydantic's own marks: the tried types of a union, and `[key]` after a bad key."""
+    if location[:1] == ("version",):
+        return ["version"]
+    return [part for part in location if part != "[key]"]
+
+
+_CODES: Final = {
+    "string_too_long": "too_long",
+    "string_too_short": "too_short",
+    "too_long": "too_long",
+    "too_short": "too_short",
+    **dict.fromkeys(
+        ["string_type", "int_type", "dict_type", "list_type", "model_type", "float_type", "bool_type"],
+        "wrong_type",
+    ),
+}
+
+
+def _known(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """Names of the fields at a place. The one nested body is a decision."""
+    return list(Decision.model_fields if "decisions" in place else model.model_fields)
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,650 @@
+"""What the API answers with: the shape of every document, and how it is made from rows.
+
+The shapes are the description of the API too (`runs.api.schema`), so a field that is not here is not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any, Literal, NotRequired
+from uuid import UUID
+
+from pydantic import ConfigDict, Field, with_config
+from typing_extensions import TypedDict
+
+from runs import policies
+from runs.engine import Workflow, canonical
+from runs.engine import position as at
+from runs.engine.canonical import Json
+from runs.engine.patch import difference
+from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
+from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Step, User, Vote
+from runs.operations import CallPreview, RewindPreview, StepPreview
+from runs.policies import Actor
+from runs.queries import Moment, Visit
+
+Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Object = dict[str, Any]
+Cursor = Annotated[str | None, Field(description="`cursor` of the next page; null on the last one.")]
+
+exact = with_config(ConfigDict(extra="forbid"))  # a member that is not described here is a mistake
+
+
+@exact
+class PersonDocument(TypedDict):
+    username: str
+    name: str
+    is_service: Annotated[bool, Field(description="A service account, not a person.")]
+
+
+@exact
+class WaitDocument(TypedDict):
+    """Something a run waits for; of an approval also whom it asks."""
+
+    kind: Annotated[str, Field(examples=["approval"])]
+    node: str
+    since: Time
+    due: Time | None
+    approval: NotRequired[Id]
+    who: NotRequired[list[str]]
+    quorum: NotRequired[int]
+
+
+@exact
+class RunSummary(TypedDict):
+    """A run, without its documents."""
+
+    id: Id
+    workflow: str
+    workflow_version: str
+    status: RunStatus
+    version: Annotated[int, Field(description="Raised by every change that concerns the run as a whole.")]
+    epoch: int
+    branch: int
+    head_checkpoint: Annotated[int, Field(description="The checkpoint at which the run stands.")]
+    waiting_for: Annotated[
+        list[WaitDocument], Field(description="Why it waits: for what, since when, until when.")
+    ]
+    error: Annotated[Object | None, Field(description="Why it failed.")]
+    labels: dict[str, str]
+    requester: PersonDocument
+    created_at: Time
+    started_at: Time | None
+    updated_at: Time
+    finished_at: Time | None
+
+
+@exact
+class ActionDocument(TypedDict):
+    """One thing that people are asked about."""
+
+    key: str
+    tool: str
+    args: Object
+    schema: Annotated[Any, Field(description="JSON Schema of the arguments, or null.")]
+    allowed: Annotated[
+        list[Literal["approve", "edit", "reject", "respond"]], Field(description="Answers that are offered.")
+    ]
+    editable: Annotated[list[str], Field(description="JSON Pointers that an edit may change.")]
+    effect: Literal["none", "reversible", "irreversible"]
+    risk: Literal["low", "medium", "high", "critical"] | None
+
+
+@exact
+class Fact(TypedDict):
+    label: str
+    value: Any
+
+
+@exact
+class DecisionDocument(TypedDict):
+    key: str
+    type: Literal["approve", "edit", "reject", "respond"]
+    args: Any
+    message: str
+
+
+@exact
+class VoteDocument(TypedDict):
+    """One person's answer. `user` is null where the clock answered."""
+
+    user: PersonDocument | None
+    version: Annotated[int, Field(description="The version that was answered.")]
+    outcome: str
+    decisions: list[DecisionDocument]
+    comment: str
+    edited: bool
+    decisive: bool
+    counts: Annotated[bool, Field(description="False once the action was changed after this answer.")]
+    at: Time
+
+
+@exact
+class ApprovalDocument(TypedDict):
+    """A question to people. Decide with the `version` and, to be quite sure, the `digest` of what you saw."""
+
+    id: Id
+    run: Id
+    workflow: str
+    requester: PersonDocument
+    node: str
+    branch: int
+    status: ApprovalStatus
+    version: int
+    digest: str
+    title: str
+    reason: Annotated[str, Field(description="From the workflow's code.")]
+    agent_note: Annotated[str, Field(description="The agent's own words: not verified.")]
+    facts: list[Fact]
+    actions: list[ActionDocument]
+    risk: str
+    teams: list[str]
+    users: list[str]
+    quorum: int
+    votes: list[VoteDocument]
+    may_decide: Annotated[bool, Field(description="Whether you may decide it as you are signed in.")]
+    outcome: str
+    closed_reason: str
+    on_timeout: str
+    opened_at: Time
+    due_at: Time | None
+    closed_at: Time | None
+    previous: Annotated[Id | None, Field(description="The approval that this one asks again for.")]
+
+
+@exact
+class RunDocument(RunSummary):
+    """A run, whole."""
+
+    input: Object
+    state: Annotated[Object, Field(description="The state at the head.")]
+    next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
+    output: Any
+    pending_approvals: list[ApprovalDocument]
+
+
+@exact
+class RunPage(TypedDict):
+    items: list[RunSummary]
+    next: Cursor
+
+
+@exact
+class ApprovalPage(TypedDict):
+    items: list[ApprovalDocument]
+    next: Cursor
+
+
+@exact
+class Decided(TypedDict):
+    """The approval and the run after the answer. Open still: more people have to agree."""
+
+    approval: ApprovalDocument
+    run: RunDocument
+
+
+@exact
+class EventDocument(TypedDict):
+    """One row of the history. `hash` covers the row before, this one's place and time, and `payload_hash`."""
+
+    seq: int
+    kind: str
+    at: Time
+    branch: int
+    epoch: int
+    checkpoint: int | None
+    node: str
+    address: str
+    actor: Annotated[Any, Field(description="Who did it; null for the engine.")]
+    payload: Any
+    payload_hash: str
+    hash: str
+
+
+@exact
+class EventPage(TypedDict):
+    items: list[EventDocument]
+    next: Annotated[int | None, Field(description="`after` of the next page; null on the last one.")]
+
+
+@exact
+class CheckpointSummary(TypedDict):
+    no: int
+    branch: int
+    parent: int | None
+    epoch: int
+    kind: Literal["input", "step", "answer", "edit", "signal"]
+    node: str
+    address: str
+    author: Annotated[Any, Field(description="Who, if a person made it.")]
+    reason: str
+    created_at: Time
+
+
+@exact
+class CheckpointPage(TypedDict):
+    items: list[CheckpointSummary]
+    next: Annotated[int | None, Field(description="`after` of the next page; null on the last one.")]
+
+
+@exact
+class PatchOp(TypedDict):
+    op: Literal["add", "remove", "replace"]
+    path: str
+    value: NotRequired[Any]
+
+
+@exact
+class CheckpointDocument(CheckpointSummary):
+    """A checkpoint with the state at it, and what it changed against its parent (RFC 6902)."""
+
+    state: Object
+    next: list[str]
+    patch: list[PatchOp]
+
+
+@exact
+class CallDocument(TypedDict):
+    """A committed call: its result is never computed again on this branch."""
+
+    name: str
+    occurrence: str
+    effect: Literal["none", "reversible", "irreversible"]
+    result: Any
+    attempt: int
+    args_digest: str
+    key: str
+    reused_from: Annotated[int | None, Field(description="The branch whose result answered it.")]
+    started_at: Time
+    ended_at: Time
+
+
+@exact
+class StepDocument(TypedDict):
+    """One visit of one node. attempt counts failures and crashes; entries counts every time a worker took it."""
+
+    address: str
+    node: str
+    branch: int
+    visit: int
+    status: StepStatus
+    epoch: int
+    attempt: int
+    failures: int
+    crashes: int
+    entries: int
+    error: Object | None
+    checkpoint: int | None
+    created_at: Time
+    started_at: Time | None
+    ended_at: Time | None
+    calls: list[CallDocument]
+    effects: Annotated[list[str], Field(description="Names of the calls that did something to the world.")]
+
+
+@exact
+class StepPage(TypedDict):
+    items: list[StepDocument]
+    next: Cursor
+
+
+@exact
+class StepAgain(TypedDict):
+    node: str
+    visit: int
+    status: str
+    checkpoint: int | None
+
+
+@exact
+class CallAgain(TypedDict):
+    node: str
+    name: str
+    occurrence: str
+    effect: Literal["none", "reversible", "irreversible"]
+    result: Any
+    reused: Annotated[bool, Field(description="Answered from the journal; if false the call is made again.")]
+
+
+@exact
+class ApprovalAgain(TypedDict):
+    id: Id
+    node: str
+    title: str
+    status: ApprovalStatus
+    outcome: str
+
+
+@exact
+class PreviewDocument(TypedDict):
+    """What a rewind would do. Nothing has happened yet."""
+
+    checkpoint: int
+    branch: int
+    calls: Literal["reuse", "again"]
+    next: list[str]
+    state: Object
+    steps: Annotated[list[StepAgain], Field(description="Steps that run again.")]
+    made: Annotated[
+        list[CallAgain], Field(description="Calls made after the checkpoint, with their receipts.")
+    ]
+    approvals: Annotated[list[ApprovalAgain], Field(description="Approvals that are asked again.")]
+
+
+@exact
+class WorkflowNode(TypedDict):
+    name: str
+    kind: Literal["function", "approval"]
+    next: list[str]
+
+
+@exact
+class WorkflowDocument(TypedDict):
+    name: str
+    title: str
+    version: Annotated[str, Field(description="The version that new runs get.")]
+    input: Annotated[Object, Field(description="JSON Schema of the input.")]
+    state: Annotated[Object, Field(description="JSON Schema of the state.")]
+    nodes: list[WorkflowNode]
+
+
+@exact
+class WorkflowList(TypedDict):
+    items: list[WorkflowDocument]
+
+
+@exact
+class ProblemKind(TypedDict):
+    code: str
+    status: int
+    title: str
+    type: str
+
+
+@exact
+class ProblemKinds(TypedDict):
+    items: list[ProblemKind]
+
+
+@exact
+class FaultDocument(TypedDict):
+    """One fault: where, which kind, in words."""
+
+    path: Annotated[str, Field(description="JSON Pointer (RFC 6901).", examples=["/amount"])]
+    code: str
+    message: str
+
+
+class ProblemDocument(TypedDict):
+    """An error (RFC 9457). Further members hold what else is known, such as `winner` or the present `version`."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: Annotated[str, Field(description="Stable; every code is listed at /api/v1/problems.")]
+    errors: NotRequired[list[FaultDocument]]
+
+
+# ---- from rows
+
+
+def person(user: User) -> PersonDocument:
+    return {"username": user.username, "name": user.name, "is_service": user.is_service}
+
+
+def run_summary(run: Run) -> RunSummary:
+    return {
+        "id": str(run.pk),
+        "workflow": run.workflow,
+        "workflow_version": run.workflow_version,
+        "status": RunStatus(run.status),
+        "version": run.version,
+        "epoch": run.epoch,
+        "branch": run.branch,
+        "head_checkpoint": run.head,
+        "waiting_for": run.waiting_for,
+        "error": run.error,
+        "labels": run.labels,
+        "requester": person(run.requester),
+        "created_at": _text(run.created_at),
+        "started_at": _maybe(run.started_at),
+        "updated_at": _text(run.updated_at),
+        "finished_at": _maybe(run.finished_at),
+    }
+
+
+def run_document(run: Run, head: dict[str, Any], pending: Iterable[Approval], *, actor: Actor) -> RunDocument:
+    return {
+        **run_summary(run),
+        "input": canonical.loads(run.input),
+        "state": at.state(head),
+        "next": _nodes(head),
+        "output": None if run.output is None else canonical.loads(run.output),
+        "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
+    }
+
+
+def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
+    content = approval.content
+    return {
+        "id": str(approval.pk),
+        "run": str(approval.run_id),
+        "workflow": approval.run.workflow,
+        "requester": person(approval.run.requester),
+        "node": approval.node,
+        "branch": approval.branch,
+        "status": ApprovalStatus(approval.status),
+        "version": approval.version,
+        "digest": approval.digest,
+        "title": content["title"],
+        "reason": content["reason"],
+        "agent_note": content["agent_note"],
+        "facts": content["facts"],
+        "actions": content["actions"],
+        "risk": approval.risk,
+        "teams": approval.teams,
+        "users": approval.users,
+        "quorum": approval.quorum,
+        "votes": [vote_document(vote, approval) for vote in approval.votes.all()],
+        "may_decide": approval.status == ApprovalStatus.OPEN
+        and policies.can_decide(actor, approval.run, approval),
+        "outcome": approval.outcome,
+        "closed_reason": approval.closed_reason,
+        "on_timeout": str(approval.options.get("on_timeout", "reject")),
+        "opened_at": _text(approval.opened_at),
+        "due_at": _maybe(approval.due_at),
+        "closed_at": _maybe(approval.closed_at),
+        "previous": _id(approval.previous_id),
+    }
+
+
+def vote_document(vote: Vote, approval: Approval) -> VoteDocument:
+    return {
+        "user": person(vote.user) if vote.user else None,
+        "version": vote.version,
+        "outcome": vote.outcome,
+        "decisions": canonical.loads(vote.decisions),
+        "comment": vote.comment,
+        "edited": vote.edited,
+        "decisive": vote.decisive,
+        "counts": vote.decisive or vote.version == approval.version,
+        "at": _text(vote.at),
+    }
+
+
+def event_document(event: Event) -> EventDocument:
+    return {
+        "seq": event.seq,
+        "kind": event.kind,
+        "at": _text(event.at),
+        "branch": event.branch,
+        "epoch": event.epoch,
+        "checkpoint": event.checkpoint,
+        "node": event.node,
+        "address": event.address,
+        "actor": canonical.loads(event.actor) if event.actor else None,
+        "payload": None if event.payload is None else canonical.loads(event.payload),
+        "payload_hash": bytes(event.payload_hash).hex(),
+        "hash": bytes(event.hash).hex(),
+    }
+
+
+def checkpoint_summary(checkpoint: Checkpoint) -> CheckpointSummary:
+    kind: Any = checkpoint.kind
+    return {
+        "no": checkpoint.no,
+        "branch": checkpoint.branch,
+        "parent": checkpoint.parent,
+        "epoch": checkpoint.epoch,
+        "kind": kind,
+        "node": checkpoint.node,
+        "address": checkpoint.address,
+        "author": checkpoint.author,
+        "reason": checkpoint.reason,
+        "created_at": _text(checkpoint.created_at),
+    }
+
+
+def checkpoint_document(moment: Moment) -> CheckpointDocument:
+    before = {} if moment.before is None else at.state(moment.before)
+    return {
+        **checkpoint_summary(moment.checkpoint),
+        "state": moment.state,
+        "next": _nodes(moment.position),
+        "patch": patch_between(before, moment.state),
+    }
+
+
+def patch_between(before: Json, after: Json) -> list[PatchOp]:
+    """The RFC 6902 patch that turns one document into another."""
+    ops: list[PatchOp] = []
+    removed: list[PatchOp] = []
+    for change in difference(before, after):
+        if change.kind == "removed":
+            removed.append({"op": "remove", "path": change.path})
+        else:
+            ops.append(
+                {
+                    "op": "add" if change.kind == "added" else "replace",
+                    "path": change.path,
+                    "value": change.after,
+                }
+            )
+    # Items of a list are removed from the end, so that no removal moves what the next one names.
+    return [*ops, *reversed(removed)]
+
+
+def step_document(visit: Visit) -> StepDocument:
+    step: Step = visit.step
+    return {
+        "address": step.address,
+        "node": step.node,
+        "branch": step.branch,
+        "visit": step.visit,
+        "status": StepStatus(step.status),
+        "epoch": step.epoch,
+        "attempt": step.attempt,
+        "failures": step.failures,
+        "crashes": step.crashes,
+        "entries": step.entries,
+        "error": step.error,
+        "checkpoint": step.checkpoint,
+        "created_at": _text(step.created_at),
+        "started_at": _maybe(step.started_at),
+        "ended_at": _maybe(step.ended_at),
+        "calls": [call_document(call) for call in visit.calls],
+        "effects": [call.name for call in visit.calls if call.effect != "none"],
+    }
+
+
+def call_document(call: JournalEntry) -> CallDocument:
+    effect: Any = call.effect
+    return {
+        "name": call.name,
+        "occurrence": call.occurrence,
+        "effect": effect,
+        "result": canonical.loads(call.result),
+        "attempt": call.attempt,
+        "args_digest": call.args_digest,
+        "key": call.call_key,
+        "reused_from": call.reused_from,
+        "started_at": _text(call.started_at),
+        "ended_at": _text(call.ended_at),
+    }
+
+
+def preview_document(preview: RewindPreview) -> PreviewDocument:
+    calls: Any = preview.calls
+    return {
+        "checkpoint": preview.checkpoint,
+        "branch": preview.branch,
+        "calls": calls,
+        "next": preview.next,
+        "state": preview.state,
+        "steps": [_step_again(step) for step in preview.steps],
+        "made": [_call_again(call) for call in preview.made],
+        "approvals": [_approval_again(approval) for approval in preview.approvals],
+    }
+
+
+def workflow_document(workflow: Workflow) -> WorkflowDocument:
+    return {
+        "name": workflow.name,
+        "title": workflow.title,
+        "version": workflow.version,
+        "input": workflow.input_schema.json_schema,
+        "state": workflow.schema.json_schema,
+        "nodes": [_node(workflow, name) for name in workflow.nodes],
+    }
+
+
+def _node(workflow: Workflow, name: str) -> WorkflowNode:
+    kind: Any = workflow.nodes[name].kind
+    return {"name": name, "kind": kind, "next": list(workflow.way(name).targets)}
+
+
+def _step_again(step: StepPreview) -> StepAgain:
+    return {"node": step.node, "visit": step.visit, "status": step.status, "checkpoint": step.checkpoint}
+
+
+def _call_again(call: CallPreview) -> CallAgain:
+    effect: Any = call.effect
+    return {
+        "node": call.node,
+        "name": call.name,
+        "occurrence": call.occurrence,
+        "effect": effect,
+        "result": call.result,
+        "reused": call.reused,
+    }
+
+
+def _approval_again(approval: Approval) -> ApprovalAgain:
+    return {
+        "id": str(approval.pk),
+        "node": approval.node,
+        "title": approval.title,
+        "status": ApprovalStatus(approval.status),
+        "outcome": approval.outcome,
+    }
+
+
+def _nodes(position: dict[str, Any]) -> list[str]:
+    return [step.node for step in at.live_steps(position)]
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+def _maybe(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
+
+
+def _id(value: UUID | None) -> str | None:
+    return None if value is None else str(value)

@@ -1,0 +1,243 @@
+"""What addresses may say after the question mark, and in the headers that we read. Anything else is refused."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+from rest_framework.request import Request
+
+from runs.api.faults import InvalidParameter, Placed
+from runs.engine import canonical
+from runs.engine.status import ApprovalStatus, RunStatus
+from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField, VersionRequired
+
+PAGE: Final = 50
+LARGEST_PAGE: Final = 200
+KEY_LENGTH: Final = 255
+
+_KEY = re.compile(rf"[\x20-\x7e]{{1,{KEY_LENGTH}}}\Z")
+_IF_MATCH = re.compile(r'(?:W/)?"(\d{1,9})(?:\.\d+)?"\Z')
+
+Limit = Annotated[int, Field(ge=1, le=LARGEST_PAGE, description="How many to give at most.")]
+Cursor = Annotated[str | None, Field(description="`next` of the page before.", max_length=200)]
+After = Annotated[int, Field(ge=0, le=2**53, description="Only those with a higher number.")]
+Branch = Annotated[int | None, Field(ge=1, le=2**31 - 1, description="Only those of this branch.")]
+
+
+class Query(BaseModel):
+    """The parameters that one address knows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class NoQuery(Query):
+    """None."""
+
+
+class Wait(Query):
+    """How long a run may be waited for."""
+
+    wait: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=60,
+            allow_inf_nan=False,
+            description="Seconds to wait until the run is waiting, paused or ended. The answer comes then, "
+            "or at the end of that time with what the run is by then.",
+        ),
+    ] = 0.0
+
+
+class RunList(Query):
+    """Which runs."""
+
+    status: Annotated[RunStatus | None, Field(description="Only runs of this status.")] = None
+    workflow: Annotated[str | None, Field(max_length=100, description="Only runs of this workflow.")] = None
+    limit: Limit = PAGE
+    cursor: Cursor = None
+
+
+class ApprovalList(Query):
+    """Which approvals."""
+
+    status: Annotated[
+        ApprovalStatus, Field(description="Open ones come oldest first, all others last closed first.")
+    ] = ApprovalStatus.OPEN
+    limit: Limit = PAGE
+    cursor: Cursor = None
+
+
+class History(Query):
+    """Which part of the history."""
+
+    after: After = 0
+    limit: Limit = PAGE
+
+
+class CheckpointList(Query):
+    """Which checkpoints."""
+
+    branch: Branch = None
+    after: Annotated[int, Field(ge=-1, le=2**31 - 1, description="Only those with a higher number.")] = -1
+    limit: Limit = PAGE
+
+
+class StepList(Query):
+    """Which steps."""
+
+    branch: Branch = None
+    limit: Limit = PAGE
+    cursor: Cursor = None
+
+
+Parsed = TypeVar("Parsed", bound=Query)
+
+
+def query(request: Request, model: type[Parsed]) -> Parsed:
+    """The parameters of a request. Raises for one that is unknown, given twice, or impossible."""
+    told: dict[str, str] = {}
+    for name, values in request.query_params.lists():
+        if len(values) > 1:
+            raise _bad(str(name), "given_twice", "may stand in the address once")
+        told[str(name)] = str(values[0])
+    _refuse_unstorable(told)
+    try:
+        return model.model_validate(told)
+    except ValidationError as error:
+        raise _refusal(error.errors(include_url=False), model) from None
+
+
+def _refuse_unstorable(told: dict[str, str]) -> None:
+    try:
+        canonical.check(told)
+    except InvalidJson as error:
+        first = error.errors[0]
+        raise _bad(first.path[1:], first.code, first.message) from None
+
+
+def _refusal(faults: Sequence[ErrorDetails], model: type[Query]) -> BadRequest:
+    names = [str(fault["loc"][0]) for fault in faults]
+    unknown = [str(fault["loc"][0]) for fault in faults if fault["type"] == "extra_forbidden"]
+    if unknown:
+        known = ", ".join(model.model_fields) or "none"
+        errors = [Placed(f"/{name}", "unknown_field", f"known here: {known}", "query") for name in unknown]
+        return UnknownField(
+            f"Nothing here reads the parameter {unknown[0]!r}; known: {known}.", errors=errors
+        )
+    message = faults[0]["msg"]
+    return _bad(names[0], "invalid_value", message[:1].lower() + message[1:])
+
+
+def _bad(name: str, code: str, message: str) -> InvalidParameter:
+    return InvalidParameter(f"{name}: {message}.", errors=[Placed(f"/{name}", code, message, "query")])
+
+
+# ---- cursors of keyset pages: where the page before ended
+
+
+def cursor_of(moment: datetime, *key: object) -> str:
+    """An opaque text for "after this row"."""
+    text = "|".join([moment.isoformat(), *map(str, key)])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def moment_and_id(cursor: str | None) -> tuple[datetime, UUID] | None:
+    """What `cursor_of(moment, id)` was made of. Raises `InvalidParameter` for anything else."""
+    if cursor is None:
+        return None
+    try:
+        moment, identity = _unpacked(cursor)
+        return _moment(moment), UUID(identity)
+    except ValueError:
+        raise _bad(
+            "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
+        ) from None
+
+
+def moment_branch_address(cursor: str | None) -> tuple[datetime, int, str] | None:
+    """What `cursor_of(moment, branch, address)` was made of. Raises `InvalidParameter` for anything else."""
+    if cursor is None:
+        return None
+    try:
+        moment, branch, address = _unpacked(cursor)
+        return _moment(moment), int(branch[:9]), address
+    except ValueError:
+        raise _bad(
+            "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
+        ) from None
+
+
+def _unpacked(cursor: str) -> list[str]:
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ValueError(cursor) from error
+    if "\0" in text:
+        raise ValueError(cursor)
+    return text.split("|")
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)
+    return moment
+
+
+# ---- headers
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key of a request, if it has one. Raises `InvalidIdempotencyKey`."""
+    key: str | None = request.META.get("HTTP_IDEMPOTENCY_KEY")
+    if key is None:
+        return None
+    if not _KEY.match(key) or not key.strip() or "%00" in key:  # U+0000 is refused in every spelling
+        raise InvalidIdempotencyKey(
+            errors=[
+                Placed("/Idempotency-Key", "invalid_value", "1 to 255 printable ASCII characters", "header")
+            ]
+        )
+    return key
+
+
+def version(request: Request, told: int | None) -> int | None:
+    """The version that the caller saw: of the body, or of If-Match. Raises if they differ."""
+    header: str | None = request.META.get("HTTP_IF_MATCH")
+    if header is None:
+        return told
+    match = _IF_MATCH.match(header.strip())
+    if match is None:
+        message = 'one version in quotes, as the header ETag gave it: "7"'
+        raise InvalidParameter(
+            f"If-Match: {message}.", errors=[Placed("/If-Match", "invalid_value", message, "header")]
+        )
+    named = int(match[1])
+    if told is not None and told != named:
+        raise BadRequest(
+            f"The body names version {told}, If-Match names {named}.",
+            errors=[Placed("/version", "contradiction", "differs from If-Match")],
+        )
+    return named
+
+
+def needed_version(request: Request, told: int | None) -> int:
+    """As `version`, where there has to be one. Raises `VersionRequired`."""
+    named = version(request, told)
+    if named is None:
+        raise VersionRequired("Say which version you saw: `version` in the body, or the header If-Match.")
+    return named
+
+
+def parameters_of(model: type[Query]) -> dict[str, Any]:
+    """JSON Schema of each parameter, for the description of the API."""
+    return dict(model.model_json_schema(ref_template="{model}").get("properties", {}))

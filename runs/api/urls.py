@@ -1,0 +1,37 @@
+"""Routes of the API. Each is answered with a slash at its end, too; what matches nothing is a problem, not a page."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path, re_path
+
+from runs.api import docs, views
+from runs.api.endpoint import Endpoint
+
+ROUTES: dict[str, type[Endpoint]] = {
+    "runs": views.Runs,
+    "runs/<any_uuid:id>": views.RunDetail,
+    "runs/<any_uuid:id>/history": views.RunHistory,
+    "runs/<any_uuid:id>/checkpoints": views.RunCheckpoints,
+    "runs/<any_uuid:id>/checkpoints/<int:no>": views.RunCheckpoint,
+    "runs/<any_uuid:id>/steps": views.RunSteps,
+    "runs/<any_uuid:id>/rewind": views.Rewind,
+    "runs/<any_uuid:id>/rewind/preview": views.RewindPreview,
+    "runs/<any_uuid:id>/state": views.RunState,
+    "runs/<any_uuid:id>/cancel": views.Cancel,
+    "approvals": views.Approvals,
+    "approvals/<any_uuid:id>": views.ApprovalDetail,
+    "approvals/<any_uuid:id>/decide": views.Decide,
+    "approvals/<any_uuid:id>/revise": views.Revise,
+    "workflows": views.Workflows,
+    "problems": views.Problems,
+    "problems/<slug:code>": views.ProblemDetail,
+    "schema": docs.Schema,
+}
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    *(path(route, view.as_view()) for route, view in ROUTES.items()),
+    *(path(f"{route}/", view.as_view()) for route, view in ROUTES.items()),
+    path("docs", docs.page, name="api-docs"),
+    path("docs/", docs.page),
+    re_path(r"", views.Nothing.as_view()),
+]

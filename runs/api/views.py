@@ -1,0 +1,487 @@
+"""The endpoints: parse, one operation or query, render."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from runs import operations, queries, workflows
+from runs.api import bodies, documents, parameters, problems
+from runs.api.bodies import read
+from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
+from runs.api.parameters import cursor_of, query
+from runs.api.schema import (
+    ANSWERING,
+    ID_PARAMETER,
+    IDEMPOTENCY_KEY,
+    IF_MATCH,
+    OF_RUN,
+    OF_SUBMISSION,
+    STEERING,
+    SUBMITTING,
+    described,
+)
+from runs.engine import canonical
+from runs.errors import NotFound
+from runs.models import Approval, Run
+from runs.operations import ActionDecision, Answer, Idempotency
+from runs.policies import Actor
+
+
+class Runs(Endpoint):
+    read_scope = "runs:read"
+    document = "input"
+
+    @described(
+        operation_id="submit_run",
+        summary="Start a run",
+        body=bodies.Submission,
+        headers=[IDEMPOTENCY_KEY],
+        answer_headers=OF_SUBMISSION,
+        answers={201: documents.RunDocument, 200: documents.RunDocument},
+        errors=SUBMITTING,
+        examples={
+            "A refund": {"workflow": "refund", "input": {"order_id": "A-1042"}},
+            "Of one version, with labels": {
+                "workflow": "refund",
+                "version": "1",
+                "input": {"order_id": "A-1042"},
+                "labels": {"shop": "berlin"},
+            },
+        },
+    )
+    def post(self, request: Request) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        key = parameters.idempotency_key(request)
+        body = read(request, bodies.Submission)
+        submitted = operations.submit(
+            actor=actor,
+            workflow=body.workflow,
+            input=body.input,
+            version=None if body.version is None else str(body.version),
+            labels=body.labels,
+            idempotency=_idempotency(key, body),
+        )
+        headers = {"Location": f"/api/v1/runs/{submitted.run.pk}"}
+        if submitted.replayed:
+            headers["Idempotent_Replayed"] = "true"
+        return _run(actor, submitted.run, status=200 if submitted.replayed else 201, **headers)
+
+    @described(
+        operation_id="list_runs",
+        summary="List runs, newest first",
+        query=parameters.RunList,
+        answers={200: documents.RunPage},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        wanted = query(request, parameters.RunList)
+        page = queries.runs(
+            actor_of(request).project.pk,
+            status=wanted.status,
+            workflow=wanted.workflow,
+            after=parameters.moment_and_id(wanted.cursor),
+            limit=wanted.limit,
+        )
+        items = [documents.run_summary(run) for run in page.rows]
+        last = page.rows[-1] if page.more else None
+        return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
+
+
+class RunDetail(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="get_run",
+        summary="Get a run, or wait for it",
+        query=parameters.Wait,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=["not_found", "missing_scope", "checkpoint_unreadable"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        # The waiting itself is done before Django is asked (runs.live.waiting); here the parameter is only checked.
+        query(request, parameters.Wait)
+        actor = actor_of(request)
+        known = request.META.get("HTTP_IF_NONE_MATCH")
+        if known:
+            mark = queries.run_mark(actor.project.pk, id)
+            if known == etag(mark):
+                return Response(status=304, headers={"ETag": known, "Hitl-Run-Status": mark.status})
+        return _run(actor, queries.run(actor.project.pk, id))
+
+
+class RunHistory(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="get_history",
+        summary="Read the history of a run",
+        query=parameters.History,
+        headers=[ID_PARAMETER],
+        answers={200: documents.EventPage},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        wanted = query(request, parameters.History)
+        run = queries.run_mark(actor_of(request).project.pk, id)
+        page = queries.events(run.pk, after=wanted.after, limit=wanted.limit)
+        items = [documents.event_document(event) for event in page.rows]
+        return rendered({"items": items, "next": page.rows[-1].seq if page.more else None})
+
+
+class RunCheckpoints(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="list_checkpoints",
+        summary="List the checkpoints of a run by number",
+        query=parameters.CheckpointList,
+        headers=[ID_PARAMETER],
+        answers={200: documents.CheckpointPage},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        wanted = query(request, parameters.CheckpointList)
+        run = queries.run_mark(actor_of(request).project.pk, id)
+        page = queries.checkpoints(run.pk, branch=wanted.branch, after=wanted.after, limit=wanted.limit)
+        items = [documents.checkpoint_summary(checkpoint) for checkpoint in page.rows]
+        return rendered({"items": items, "next": page.rows[-1].no if page.more else None})
+
+
+class RunCheckpoint(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="get_checkpoint",
+        summary="Get a checkpoint: the state at it, and what it changed",
+        headers=[ID_PARAMETER],
+        answers={200: documents.CheckpointDocument},
+        errors=["not_found", "unknown_checkpoint", "missing_scope", "checkpoint_unreadable"],
+    )
+    def get(self, request: Request, id: UUID, no: int) -> Response:
+        query(request, parameters.NoQuery)
+        run = queries.run_mark(actor_of(request).project.pk, id)
+        return rendered(documents.checkpoint_document(queries.checkpoint(run.pk, no)))
+
+
+class RunSteps(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="list_steps",
+        summary="List the steps of a run with attempts, calls and effects",
+        query=parameters.StepList,
+        headers=[ID_PARAMETER],
+        answers={200: documents.StepPage},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        wanted = query(request, parameters.StepList)
+        run = queries.run_mark(actor_of(request).project.pk, id)
+        after = parameters.moment_branch_address(wanted.cursor)
+        page = queries.visits(run.pk, branch=wanted.branch, after=after, limit=wanted.limit)
+        items = [documents.step_document(visit) for visit in queries.calls_of(page.rows)]
+        last = page.rows[-1] if page.more else None
+        return rendered(
+            {"items": items, "next": last and cursor_of(last.created_at, last.branch, last.address)}
+        )
+
+
+class RewindPreview(Endpoint):
+    reads = frozenset({"POST"})
+
+    @described(
+        operation_id="preview_rewind",
+        summary="Look at what a rewind would do",
+        body=bodies.PreviewBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.PreviewDocument},
+        errors=STEERING,
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.PreviewBody)
+        preview = operations.preview_rewind(
+            actor=actor_of(request), run_id=id, checkpoint=body.checkpoint, calls=body.calls
+        )
+        return rendered(documents.preview_document(preview))
+
+
+class Rewind(Endpoint):
+    document = "state"
+
+    @described(
+        operation_id="rewind_run",
+        summary="Rewind a run to a checkpoint",
+        body=bodies.RewindBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answer_headers=OF_RUN,
+        answers={202: documents.RunDocument},
+        errors=STEERING,
+        examples={
+            "Again with another amount": {"checkpoint": 1, "reason": "wrong amount", "state": {"amount": 10}}
+        },
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.RewindBody)
+        run = operations.rewind(
+            actor=actor_of(request),
+            run_id=id,
+            checkpoint=body.checkpoint,
+            reason=body.reason,
+            changes=body.state,
+            calls=body.calls,
+            version=parameters.version(request, body.version),
+        )
+        return _run(actor_of(request), run, status=202)
+
+
+class RunState(Endpoint):
+    document = "changes"
+
+    @described(
+        operation_id="edit_state",
+        summary="Replace fields of the state of a parked or failed run",
+        body=bodies.StateBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=[*STEERING, "version_required", "step_executing", "already_terminal", "event_not_allowed"],
+        examples={"Another note": {"version": 7, "changes": {"note": "y"}, "reason": "the customer called"}},
+    )
+    def patch(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.StateBody)
+        run = operations.edit_state(
+            actor=actor_of(request),
+            run_id=id,
+            version=parameters.version(request, body.version),
+            changes=body.changes,
+            reason=body.reason,
+        )
+        return _run(actor_of(request), run)
+
+
+class Cancel(Endpoint):
+    @described(
+        operation_id="cancel_run",
+        summary="Cancel a run",
+        body=bodies.CancelBody,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=["not_found", "already_terminal", "busy", "missing_scope"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.CancelBody)
+        run = operations.cancel(actor=actor_of(request), run_id=id, reason=body.reason)
+        return _run(actor_of(request), run)
+
+
+class Approvals(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="list_approvals",
+        summary="List approvals",
+        query=parameters.ApprovalList,
+        answers={200: documents.ApprovalPage},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        actor = actor_of(request)
+        wanted = query(request, parameters.ApprovalList)
+        page = queries.approvals(
+            actor.project.pk,
+            status=wanted.status,
+            after=parameters.moment_and_id(wanted.cursor),
+            limit=wanted.limit,
+        )
+        items = [documents.approval_document(approval, actor=actor) for approval in page.rows]
+        last = page.rows[-1] if page.more else None
+        return rendered(
+            {"items": items, "next": last and cursor_of(last.closed_at or last.opened_at, last.pk)}
+        )
+
+
+class ApprovalDetail(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="get_approval",
+        summary="Get an approval",
+        headers=[ID_PARAMETER],
+        answers={200: documents.ApprovalDocument},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        actor = actor_of(request)
+        return _approval(actor, queries.approval(actor.project.pk, id))
+
+
+class Decide(Endpoint):
+    document = "args"
+
+    @described(
+        operation_id="decide",
+        summary="Decide an approval",
+        description="200: decided, and the run goes on. 202: recorded, and more people have to agree. The same answer "
+        "again gets the same response; another one is refused with who was first.",
+        body=bodies.DecisionBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answers={200: documents.Decided, 202: documents.Decided},
+        errors=[*ANSWERING, "reason_required", "editor_may_not_approve", "decision_not_allowed"],
+        examples={
+            "Approve the only action": {"version": 1, "type": "approve", "comment": "fine"},
+            "Each action": {
+                "version": 1,
+                "decisions": [
+                    {"key": "pay_refund", "type": "edit", "args": {"order_id": "A-1042", "amount": "10.00"}},
+                    {"key": "write_mail", "type": "reject", "message": "I call them myself"},
+                ],
+            },
+        },
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.DecisionBody)
+        decisions = body.spelled_out(queries.action_keys(actor.project.pk, id))
+        answer = Answer(
+            approval_id=id,
+            version=parameters.version(request, body.version),
+            digest=body.digest,
+            decisions=[_decision(decision) for decision in decisions],
+            comment=body.comment,
+        )
+        operations.decide(actor=actor, answers=[answer])
+        return _decided(actor, id)
+
+
+class Revise(Endpoint):
+    document = "args"
+
+    @described(
+        operation_id="revise_approval",
+        summary="Change the arguments of an open approval, without a vote",
+        body=bodies.RevisionBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answers={200: documents.ApprovalDocument},
+        errors=ANSWERING,
+        examples={
+            "Another amount": {
+                "version": 1,
+                "args": {"pay_refund": {"order_id": "A-1042", "amount": "10.00"}},
+            }
+        },
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.RevisionBody)
+        operations.revise(
+            actor=actor,
+            approval_id=id,
+            version=parameters.version(request, body.version),
+            args=body.args,
+            comment=body.comment,
+        )
+        return _approval(actor, queries.approval(actor.project.pk, id))
+
+
+class Workflows(Endpoint):
+    @described(
+        operation_id="list_workflows",
+        summary="List the workflows that can be started",
+        answers={200: documents.WorkflowList},
+    )
+    def get(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        return rendered({"items": [documents.workflow_document(workflow) for workflow in workflows.every()]})
+
+
+class Problems(Public):
+    @described(
+        operation_id="list_problems",
+        summary="List the codes of all errors",
+        answers={200: documents.ProblemKinds},
+        public=True,
+    )
+    def get(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        return rendered({"items": [_kind(code) for code in problems.kinds()]})
+
+
+class ProblemDetail(Public):
+    @described(
+        operation_id="get_problem",
+        summary="What an error code means",
+        answers={200: documents.ProblemKind},
+        errors=["not_found"],
+        public=True,
+    )
+    def get(self, request: Request, code: str) -> Response:
+        query(request, parameters.NoQuery)
+        return rendered(_kind(code))
+
+
+class Nothing(Public):
+    """Every other address under the API."""
+
+    schema: Any = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        raise NotFound("The API has no such address; its addresses are described at /api/v1/docs.")
+
+
+# ---- rendering
+
+
+def _run(actor: Actor, run: Run, *, status: int = 200, **headers: str) -> Response:
+    document = documents.run_document(run, queries.head(run), queries.pending(run.pk), actor=actor)
+    return rendered(document, status, ETag=etag(run), Hitl_Run_Status=run.status, **headers)
+
+
+def _approval(actor: Actor, approval: Approval) -> Response:
+    return rendered(documents.approval_document(approval, actor=actor), ETag=f'"{approval.version}"')
+
+
+def _decided(actor: Actor, approval_id: UUID) -> Response:
+    approval = queries.approval(actor.project.pk, approval_id)
+    run = queries.run(actor.project.pk, approval.run_id)
+    document: documents.Decided = {
+        "approval": documents.approval_document(approval, actor=actor),
+        "run": documents.run_document(run, queries.head(run), queries.pending(run.pk), actor=actor),
+    }
+    return rendered(document, 202 if approval.status == "open" else 200, Hitl_Run_Status=run.status)
+
+
+def _decision(decision: bodies.Decision) -> ActionDecision:
+    return ActionDecision(key=decision.key, type=decision.type, args=decision.args, message=decision.message)
+
+
+def _idempotency(key: str | None, body: bodies.Submission) -> Idempotency | None:
+    if key is None:
+        return None
+    return Idempotency("runs", key, canonical.digest(body.model_dump()))
+
+
+def _kind(code: str) -> documents.ProblemKind:
+    kind = problems.kinds().get(code)
+    if kind is None:
+        raise NotFound(f"There is no error with the code {code!r}.")
+    return {
+        "code": code,
+        "status": kind.http_status,
+        "title": problems.title(kind),
+        "type": problems.TYPES + code,
+    }

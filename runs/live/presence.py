@@ -1,0 +1,89 @@
+"""When an API token was last used. Kept in Redis alone: reading changes no row, and losing it loses nothing that counts.
+
+Redis may be slow or gone: a note is never waited for longer than a fifth of a second, and after a failure nothing is
+noted for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final, cast
+from uuid import UUID
+
+import redis
+from django.conf import settings
+
+REST: Final = 30.0  # seconds without a try after Redis did not answer
+FRESH: Final = 60.0  # a note is at most this much older than the use
+KEPT: Final = 400 * 86400
+PATIENCE: Final = 0.2
+
+log = logging.getLogger("runs.live")
+
+
+class _Notes:
+    """What this process has noted lately, so that a busy token costs one write a minute."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.noted: dict[UUID, float] = {}
+        self.resting_until = 0.0
+
+    def is_due(self, token: UUID) -> bool:
+        moment = time.monotonic()
+        with self.lock:
+            if moment < self.resting_until or moment - self.noted.get(token, -FRESH) < FRESH:
+                return False
+            self.noted[token] = moment
+            return True
+
+    def rest(self) -> None:
+        with self.lock:
+            self.noted.clear()
+            self.resting_until = time.monotonic() + REST
+
+
+_notes = _Notes()
+
+
+def note_use(token: UUID) -> None:
+    """Remember that a token was used now. Never raises."""
+    if not _notes.is_due(token):
+        return
+    try:
+        _client().set(_key(token), datetime.now(UTC).isoformat(timespec="seconds"), ex=KEPT)
+    except redis.RedisError as error:
+        _notes.rest()
+        log.warning("last use of a token was not noted: %s", type(error).__name__)
+
+
+def last_uses(tokens: Iterable[UUID]) -> dict[UUID, datetime]:
+    """When each token was last used, as far as is known. Never raises."""
+    asked = list(tokens)
+    if not asked:
+        return {}
+    try:
+        told = cast(list[Any], _client().mget([_key(token) for token in asked]))
+    except redis.RedisError:
+        return {}
+    return {
+        token: datetime.fromisoformat(text.decode())
+        for token, text in zip(asked, told, strict=True)
+        if text is not None
+    }
+
+
+@cache
+def _client() -> redis.Redis:
+    return redis.Redis.from_url(
+        settings.REDIS_URL, socket_connect_timeout=PATIENCE, socket_timeout=PATIENCE, retry=None
+    )
+
+
+def _key(token: UUID) -> str:
+    return f"hitl:token-used:{token}"
