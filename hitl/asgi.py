@@ -9,8 +9,9 @@ from typing import Any, cast
 from a2wsgi import WSGIMiddleware
 
 from hitl.wsgi import application as pages
+from runs.live.lengths import Measured
 from runs.live.waiting import Waiting
 
 THREADS = 16
 
-application = Waiting(cast(Any, WSGIMiddleware(cast(Any, pages), workers=THREADS)))
+application = Measured(Waiting(cast(Any, WSGIMiddleware(cast(Any, pages), workers=THREADS))))

@@ -48,7 +48,8 @@ class RequestId:
         with working(request=name):
             response = self.get_response(request)
             took = (time.monotonic() - started) * 1000
-            log.info("%s %s %s %.0f ms", request.method, request.path, response.status_code, took)
+            level = logging.DEBUG if response.status_code == 304 else logging.INFO  # one who waits asks often
+            log.log(level, "%s %s %s %.0f ms", request.method, request.path, response.status_code, took)
         response["X-Request-Id"] = name
         return response
 
