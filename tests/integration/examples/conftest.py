@@ -1,0 +1,3 @@
+from tests.kit.payments import payments
+
+__all__ = ["payments"]
