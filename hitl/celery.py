@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging.config
 import os
+import warnings
 from typing import Any
 
 from celery import Celery, signals
@@ -40,6 +41,9 @@ app.conf.update(
     timezone="UTC",
 )
 app.autodiscover_tasks(["runs"])
+
+# Nothing here is unpickled, which is what the warning is about; who runs the image or `make up` as root knows it.
+warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
 
 
 @signals.setup_logging.connect

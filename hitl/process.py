@@ -31,12 +31,17 @@ class Identity:
     def alive(self) -> bool:
         return started(self.pid) == self.started
 
-    def signal_group(self, number: int) -> None:
-        """Does nothing when the process, and with it the claim to the id, is gone."""
-        if not self.alive():
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+    def ask(self) -> None:
+        """The process alone is asked: a worker told to stop lets its pool children finish their steps."""
+        if self.alive():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, self.stop)
+
+    def kill(self) -> None:
+        """With its group. Does nothing when the process, and with it the claim to the id, is gone."""
+        if self.alive():
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -86,13 +91,13 @@ def end(identities: Iterable[Identity], *, grace: float) -> None:
     """Asks all to stop, waits, then kills what is left, each with its group."""
     left = list(identities)
     for identity in left:
-        identity.signal_group(identity.stop)
+        identity.ask()
     limit = time.monotonic() + grace
     while left and time.monotonic() < limit:
         left = [identity for identity in left if identity.alive()]
         time.sleep(POLL)
     for identity in left:
-        identity.signal_group(signal.SIGKILL)
+        identity.kill()
 
 
 class Child:
@@ -147,7 +152,8 @@ class Child:
 
     def ask(self) -> None:
         """Asks it to stop, and does not wait."""
-        self.signal(self.identity.stop)
+        if self._popen.poll() is None:
+            self._popen.send_signal(self.identity.stop)
 
     def signal(self, number: int) -> None:
         """To the whole group. The id is ours for as long as we have not reaped it, so nobody else can be
@@ -213,6 +219,10 @@ class Guard:
             cwd=Path(__file__).resolve().parent.parent,
         )
 
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
     def add(self, child: Child) -> None:
         self._send({"add": child.identity.as_dict()})
 
@@ -222,11 +232,15 @@ class Guard:
     def close(self) -> None:
         """Nothing is left to guard, or all of it is to end now."""
         assert self._popen.stdin is not None
-        self._popen.stdin.close()
+        with suppress(BrokenPipeError):
+            self._popen.stdin.close()
         self._popen.wait()
 
     def _send(self, order: dict[str, Any]) -> None:
         pipe = self._popen.stdin
         assert pipe is not None
-        pipe.write(json.dumps(order).encode() + b"\n")
-        pipe.flush()
+        with suppress(
+            BrokenPipeError
+        ):  # a killed guard guards no more; the next start cleans up in its place
+            pipe.write(json.dumps(order).encode() + b"\n")
+            pipe.flush()

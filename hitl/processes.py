@@ -72,7 +72,7 @@ class Launch:
     def worker(self, name: str = "worker", *, children: int = 2) -> Child:
         # fmt: off
         return self._start(
-            name, "-m", "celery", "--app", "hitl", "worker", "--pool", "prefork", "--concurrency",
+            name, "-m", "celery", "--quiet", "--app", "hitl", "worker", "--pool", "prefork", "--concurrency",
             str(children),
             "--queues", "runs", "--hostname", f"{name}@%h", "--loglevel", "INFO",
             "--without-gossip", "--without-mingle", "--without-heartbeat",
@@ -86,7 +86,17 @@ class Launch:
         folder.mkdir(parents=True, exist_ok=True)
         schedule = str(folder / "schedule")
         return self._start(
-            "beat", "-m", "celery", "--app", "hitl", "beat", "--schedule", schedule, "--pidfile", ""
+            "beat",
+            "-m",
+            "celery",
+            "--quiet",
+            "--app",
+            "hitl",
+            "beat",
+            "--schedule",
+            schedule,
+            "--pidfile",
+            "",
         )
 
     def service(self, service: Service) -> Child:

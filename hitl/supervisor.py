@@ -21,8 +21,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,36 @@ class Stopped(Exception):
     """Ctrl-C or SIGTERM."""
 
 
+class Interrupt:
+    """What Ctrl-C does: ends the start or the watch at once, but never between a process's birth and its entry in
+    our lists. The second one means that nothing is waited for any more.
+    """
+
+    def __init__(self) -> None:
+        self._asked = 0
+        self._shields = 0
+
+    @property
+    def hurry(self) -> bool:
+        return self._asked > 1
+
+    def __call__(self, _signal: int, _frame: FrameType | None) -> None:
+        self._asked += 1
+        if self._asked == 1 and not self._shields:
+            raise Stopped
+
+    @contextmanager
+    def shield(self) -> Iterator[None]:
+        before = self._asked
+        self._shields += 1
+        try:
+            yield
+        finally:
+            self._shields -= 1
+        if self._asked > before == 0 and not self._shields:
+            raise Stopped
+
+
 def say(text: str) -> None:
     print(text, flush=True)
 
@@ -81,10 +111,11 @@ class Note:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "running.json"
 
-    def write(self, *, address: str, children: list[Child]) -> None:
+    def write(self, *, address: str, guard: int, children: list[Child]) -> None:
         content = {
             "address": address,
             "supervisor": myself().as_dict(),
+            "guard": guard,
             "children": {child.name: child.identity.as_dict() for child in children},
         }
         half = self.path.with_suffix(".half")
@@ -193,6 +224,7 @@ class Supervisor:
     children: list[Child] = field(default_factory=list)
     running: list[Running] = field(default_factory=list)
     stopping: threading.Event = field(default_factory=threading.Event)
+    interrupt: Interrupt = field(default_factory=Interrupt)
 
     def __post_init__(self) -> None:
         self.folder = self.env.data_dir
@@ -237,14 +269,14 @@ class Supervisor:
             server = Postgres(self.folder / "postgres", log=self.logs / "postgres.log")
             fresh = not server.data.exists()
             say(f"postgres   {'making a database in' if fresh else 'going on with'} {server.folder}")
-            self._keep(server.start())
+            self._keep(server.start)
             noted["database_url"] = server.url()
         if self.env.redis_url:
             say("redis      the one of REDIS_URL")
         else:
             _need_embedded()
             broker = Valkey(log=self.logs / "valkey.log")
-            self._keep(broker.start())
+            self._keep(broker.start)
             noted["redis_url"] = broker.url
             say("valkey     started")
         _write_private(self.folder / "servers.json", json.dumps(noted))
@@ -307,20 +339,22 @@ class Supervisor:
         self._begin(entry)
 
     def _begin(self, entry: Running) -> None:
-        entry.child = self._keep(entry.start())
+        entry.child = self._keep(entry.start)
         entry.begun = time.monotonic()
 
-    def _keep(self, child: Child) -> Child:
-        self.children.append(child)
-        self.guard.add(child)
-        self.note.write(address=self.address, children=self.children)
+    def _keep(self, start: Callable[[], Child]) -> Child:
+        with self.interrupt.shield():
+            child = start()
+            self.children.append(child)
+            self.guard.add(child)
+            self.note.write(address=self.address, guard=self.guard.pid, children=self.children)
         return child
 
     def _let_go(self, child: Child) -> None:
         child.kill()  # what is left of its group
         self.children.remove(child)
         self.guard.drop(child)
-        self.note.write(address=self.address, children=self.children)
+        self.note.write(address=self.address, guard=self.guard.pid, children=self.children)
 
     def _wait_until_ready(self) -> None:
         limit = time.monotonic() + READY_SECONDS
@@ -358,13 +392,11 @@ class Supervisor:
 
     def _look_after(self, *, on_early_end: Callable[[Running], None]) -> None:
         now = time.monotonic()
+        self._exchange([entry for entry in self.running if entry.exchange])
         for entry in self.running:
             if entry.child is None:
                 if now >= entry.again_at:
                     self._begin(entry)
-            elif entry.exchange:
-                entry.exchange = False
-                self._exchange(entry)
             elif entry.child.status is not None:
                 entry.quick = entry.quick + 1 if now - entry.begun < QUICK_END else 0
                 if entry.quick:
@@ -383,12 +415,11 @@ class Supervisor:
         assert entry.child is not None
         say(entry.child.tail(8))
 
-    def _exchange(self, entry: Running) -> None:
-        assert entry.child is not None
-        entry.child.stop(grace=GRACE)
-        self._let_go(entry.child)
-        entry.quick = 0
-        self._begin(entry)
+    def _exchange(self, entries: list[Running]) -> None:
+        """New code: all are asked to end, then all begin anew. Meanwhile the web's connections wait in its socket."""
+        self._end([entry.child for entry in entries if entry.child is not None])
+        for entry in entries:
+            entry.child, entry.quick, entry.again_at, entry.exchange = None, 0, 0.0, False
 
     def _reload_on_change(self) -> None:
         for changes in watchfiles.watch(
@@ -416,19 +447,20 @@ class Supervisor:
         self.stopping.set()
         ours = [entry.child for entry in self.running if entry.child is not None]
         servers = [child for child in self.children if child not in ours]
-        for group in (ours, servers):
-            _stop_together(group, grace=GRACE)
-            for child in group:
-                self._let_go(child)
-        (self.folder / "servers.json").unlink(missing_ok=True)
+        with self.interrupt.shield():
+            say("\nstopping (Ctrl-C again does not wait for steps to finish)")
+            self._end(ours)
+            self._end(servers)
+            (self.folder / "servers.json").unlink(missing_ok=True)
 
-
-def _stop_together(children: list[Child], *, grace: float) -> None:
-    for child in children:
-        child.ask()
-    limit = time.monotonic() + grace
-    for child in children:
-        child.wait(max(0.0, limit - time.monotonic()))
+    def _end(self, children: list[Child]) -> None:
+        for child in children:
+            child.ask()
+        limit = time.monotonic() + GRACE
+        for child in children:
+            while not child.wait(0.05) and time.monotonic() < limit and not self.interrupt.hurry:
+                pass
+            self._let_go(child)
 
 
 def _how(status: int | None) -> str:
@@ -509,13 +541,9 @@ def _print_new(path: Path, place: int) -> int:
 
 
 def up(settings: environment.Environment) -> int:
-    def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise Stopped
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGHUP, stop)
-    signal.signal(signal.SIGINT, stop)
     supervisor = Supervisor(settings)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, supervisor.interrupt)
     try:
         supervisor.up()
     except Stopped:

@@ -122,7 +122,7 @@ def test_a_process_is_not_taken_for_a_later_one_with_its_id() -> None:
     assert mine is not None
     assert mine.alive()
     assert not Identity(os.getpid(), "another time").alive()
-    Identity(os.getpid(), "another time").signal_group(signal.SIGKILL)  # would end the tests
+    Identity(os.getpid(), "another time").kill()  # would end the tests
 
 
 def test_who_does_not_stop_when_asked_is_killed(tmp_path: Path) -> None:
