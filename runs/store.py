@@ -7,17 +7,27 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
+import logging
 import os
+import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    connection,
+    connections,
+    transaction,
+)
 from django.db.models import F, QuerySet
 from psycopg.rows import namedtuple_row
 
@@ -28,7 +38,16 @@ from runs.engine.machine import Event as EngineEvent
 from runs.engine.machine import Opened, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
-from runs.errors import Busy, CheckpointUnreadable, LateResult, NotFound, UnknownCheckpoint
+from runs.errors import (
+    Busy,
+    CheckpointUnreadable,
+    HitlError,
+    IdempotencyInProgress,
+    LateResult,
+    NotFound,
+    Unavailable,
+    UnknownCheckpoint,
+)
 from runs.models import (
     Approval,
     Branch,
@@ -50,8 +69,13 @@ FENCED: Final = "HL001"
 LOCK_SPACE: Final = 0x4849  # "HI": the first half of our two-part advisory lock keys
 SWEEPER_LOCK: Final = 0
 PATCH_OVERHEAD: Final = 256
-LOCK_TIMEOUT_MS: Final = 3_000
+LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
+KEY_SECONDS: Final = 5.0  # how long a request waits for the first one with the same idempotency key
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
+LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +157,70 @@ def now() -> datetime:
     return moment
 
 
-def lock_run(run_id: uuid.UUID) -> Run:
-    """The run's row, locked until the transaction ends. Raises `NotFound`, or `Busy` after three seconds."""
+def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run:
+    """The run's row, locked until the transaction ends. Raises `NotFound`, or `Busy` after `patience` seconds (None: never).
+
+    NO KEY, because rows that name the run check that it exists: a call that is just being committed holds its step and
+    would wait for the run, while whoever holds the run waits for the step.
+    """
+    with _patience(patience, Busy):
+        run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound()
+    return run
+
+
+@contextmanager
+def _patience(seconds: float | None, refusal: type[HitlError]) -> Iterator[None]:
+    """Wait at most so long for a lock inside; what the transaction does afterwards waits as before."""
+    if seconds is None:
+        yield
+        return
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_TIMEOUT_MS}ms"])
-    try:
-        return Run.objects.select_for_update(of=("self",)).get(pk=run_id)
-    except Run.DoesNotExist:
-        raise NotFound() from None
-    except DatabaseError as error:
-        if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
-            raise Busy() from None
-        raise
+        cursor.execute("SELECT current_setting('lock_timeout')")
+        before = cursor.fetchone()[0]
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{seconds * 1000:.0f}ms"])
+        try:
+            yield
+        except DatabaseError as error:
+            if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+                raise refusal() from None
+            raise
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+
+
+def refusal_of(error: DatabaseError) -> HitlError:
+    """What a database error means to whoever asked: somebody is in the way for a moment, or the database is."""
+    rivals = (
+        psycopg.errors.LockNotAvailable,
+        psycopg.errors.DeadlockDetected,
+        psycopg.errors.SerializationFailure,
+    )
+    return Busy() if isinstance(error.__cause__, rivals) else Unavailable()
+
+
+def is_connected() -> bool:
+    """Whether Django's connection of this thread still works."""
+    return connection.connection is not None and connection.is_usable()
+
+
+def persistently(work: Callable[[], Result]) -> Result:
+    """Do a worker's write or read; if the connection is lost, connect again and repeat it, for as long as a lease.
+
+    What a body has worked out in minutes is not given up because a backend was ended. Repeating a write is safe: the fence
+    lets it through once, and who repeats recognises what landed at the first try.
+    """
+    until, pause = time.monotonic() + settings.HITL_LEASE_SECONDS, 0.05
+    while True:
+        try:
+            return work()
+        except LOST as error:
+            if connection.in_atomic_block or time.monotonic() >= until:
+                raise
+            logger.warning("the database did not answer, the write is repeated: %s", error)
+            connection.close()
+        time.sleep(pause)
+        pause = min(1.0, pause * 2)
 
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
@@ -191,46 +267,41 @@ def lineage(run_id: uuid.UUID, branch: int) -> list[tuple[int, int | None]]:
 
 
 def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claimed | None:
-    """Take a ready step under a lease, or None if it is not there to be taken. Raises `CheckpointUnreadable`."""
+    """Take a ready step under a lease, or None if it is not there to be taken. Raises `CheckpointUnreadable` or `Busy`."""
     with transaction.atomic():
-        run = Run.objects.select_for_update(of=("self",)).filter(pk=run_id).first()
-        if run is None or run.branch != branch or run.status not in (RunStatus.QUEUED, RunStatus.RUNNING):
+        run = lock_run(run_id)
+        if run.branch != branch or run.status not in (RunStatus.QUEUED, RunStatus.RUNNING):
             return None
-        token = uuid.uuid4()
-        moment = now()
-        taken = Step.objects.filter(
-            run=run_id, branch=branch, address=address, status=StepStatus.READY
-        ).update(
-            status=StepStatus.EXECUTING,
-            token=token,
-            worker=worker,
-            lease_until=moment + timedelta(seconds=settings.HITL_LEASE_SECONDS),
-            entries=F("entries") + 1,
-            entered_at=moment,
-        )
-        if not taken:
+        held = _take_step(run, address, worker)
+        if held is None:
             return None
-        Step.objects.filter(run=run_id, branch=branch, address=address, started_at=None).update(
-            started_at=moment
-        )
         if run.status == RunStatus.QUEUED:
             run.status = RunStatus.RUNNING
-            run.started_at = run.started_at or moment
+            run.started_at = run.started_at or now()
             run.save(update_fields=["status", "started_at"])
-        step = Step.objects.get(run=run_id, branch=branch, address=address)
         position = read_position(run_id, run.head)
-        held = Held(
-            run_id,
-            branch,
-            LiveStep(step.lane, step.node, step.address, step.visit),
-            run.epoch,
-            token,
-            worker,
-            step.attempt,
-            step.failures,
-            step.crashes,
-        )
         return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
+
+
+def _take_step(run: Run, address: str, worker: int) -> Held | None:
+    token = uuid.uuid4()
+    parameters: dict[str, Any] = {
+        "run": run.pk,
+        "branch": run.branch,
+        "address": address,
+        "token": token,
+        "worker": worker,
+        "lease": settings.HITL_LEASE_SECONDS,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement("claim_step"), parameters)
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    lane, node, visit, failures, crashes = row
+    step = LiveStep(lane, node, address, visit)
+    attempt = failures + crashes + 1
+    return Held(run.pk, run.branch, step, run.epoch, token, worker, attempt, failures, crashes)
 
 
 def commit_step(
@@ -243,10 +314,11 @@ def commit_step(
     assert transition.checkpoint is not None
     following, event = transition.next_steps[0], transition.events[0]
     ops = canonical.dumps(transition.checkpoint.ops)
-    snapshot = canonical.dumps(position) if weights.wants_snapshot(len(ops)) else None
+    snapshot = canonical.dumps(position) if weights.wants_snapshot(len(ops.encode())) else None
     payload, salt = canonical.dumps(event.payload), os.urandom(16)
     payload_hash = chain.payload_hash(salt, payload)
     token = uuid.uuid4() if go_on else None
+    size, snapshot_size = len(ops.encode()), None if snapshot is None else len(snapshot.encode())
     parameters = {
         "run": held.run_id,
         "branch": held.branch,
@@ -269,38 +341,32 @@ def commit_step(
         "worker": held.worker,
         "lease": settings.HITL_LEASE_SECONDS,
     }
-    row = _run_fenced("commit_step", parameters)
-    if row is None:
-        raise LateResult()
-    weights.note(patch_size=len(ops), snapshot_size=None if snapshot is None else len(snapshot.encode()))
+    row = _land("commit_step", parameters, landed=partial(_landed_step, held, salt))
+    weights.note(patch_size=size, snapshot_size=snapshot_size)
     claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker) if token else None
     return Committed(row.checkpoint_no, row.snapshot_no, claimed)
 
 
 def commit_call(held: Held, call: Call, *, head: int, ordinal: int) -> None:
     """Commit the result of a call. Raises `LateResult`."""
-    row = _run_fenced(
-        "commit_call",
-        {
-            "run": held.run_id,
-            "branch": held.branch,
-            "address": held.step.address,
-            "token": held.token,
-            "epoch": held.epoch,
-            "name": call.name,
-            "occurrence": call.occurrence,
-            "ordinal": ordinal,
-            "after": head,
-            "args_digest": call.args_digest,
-            "result": call.result,
-            "effect": call.effect,
-            "key": call.key,
-            "reused_from": call.reused_from,
-            "took": call.took,
-        },
-    )
-    if row is None:
-        raise LateResult()
+    parameters = {
+        "run": held.run_id,
+        "branch": held.branch,
+        "address": held.step.address,
+        "token": held.token,
+        "epoch": held.epoch,
+        "name": call.name,
+        "occurrence": call.occurrence,
+        "ordinal": ordinal,
+        "after": head,
+        "args_digest": call.args_digest,
+        "result": call.result,
+        "effect": call.effect,
+        "key": call.key,
+        "reused_from": call.reused_from,
+        "took": call.took,
+    }
+    _land("commit_call", parameters, landed=partial(_landed_call, held, call))
 
 
 def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
@@ -308,7 +374,9 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
     reused, unless the branch says that calls are made again."""
     limits = dict(lineage(run_id, branch.no))
     entries = []
-    for row in JournalEntry.objects.filter(run=run_id, address=address):
+    # The branches are named so that the key's index leads straight to the address.
+    everywhere = JournalEntry.objects.filter(run=run_id, branch__in=range(1, branch.no + 1), address=address)
+    for row in everywhere:
         limit = limits.get(row.branch, -1)
         visible = limit is None or row.after < limit
         if visible or branch.calls == "reuse":
@@ -320,7 +388,9 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
 
 def approved_digest(approval_id: str) -> str:
     """What the decisive vote of an approval recorded, or empty."""
-    found = Vote.objects.filter(approval_id=uuid.UUID(approval_id), decisive=True).values_list("approved_digest", flat=True)
+    found = Vote.objects.filter(approval_id=uuid.UUID(approval_id), decisive=True).values_list(
+        "approved_digest", flat=True
+    )
     return found.first() or ""
 
 
@@ -338,8 +408,35 @@ def note_late_result(held: Held, what: str) -> None:
     OperationalNote.objects.create(run_id=held.run_id, kind=LateResult.code, facts=facts)
 
 
+def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Any]) -> Any:
+    """Run a fenced statement until the database has answered. Raises `LateResult` if the fence says no.
+
+    landed: looks for what this very write left behind. It is asked where a write is refused that was sent before: the
+    connection may have been lost between the commit and its answer.
+    """
+    sent = 0
+
+    def write() -> Any:
+        nonlocal sent
+        sent += 1
+        try:
+            row = _run_fenced(name, parameters)
+        except psycopg.errors.UniqueViolation:
+            row = landed() if sent > 1 else None
+            if row is None:
+                raise
+        if row is None and sent > 1:
+            row = landed()
+        return row
+
+    row = persistently(write)
+    if row is None:
+        raise LateResult()
+    return row
+
+
 def _run_fenced(name: str, parameters: dict[str, Any]) -> Any:
-    """Run a named statement prepared, through a server-side binding cursor; `LateResult` where the fence says no."""
+    """Run a named statement prepared, through a server-side binding cursor; None where the fence says no."""
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
     with psycopg.Cursor(raw, row_factory=namedtuple_row) as cursor:
@@ -348,8 +445,42 @@ def _run_fenced(name: str, parameters: dict[str, Any]) -> Any:
             return cursor.fetchone()
         except psycopg.DatabaseError as error:
             if error.sqlstate == FENCED:
-                raise LateResult() from None
+                return None
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """A commit whose answer was lost, as the database has it."""
+
+    checkpoint_no: int
+    snapshot_no: int
+
+
+def _landed_step(held: Held, salt: bytes) -> _Landed | None:
+    """The commit of this step with this salt: nobody else drew the same."""
+    mine = Event.objects.filter(run=held.run_id, address=held.step.address, salt=salt).order_by("-seq")
+    no = mine.values_list("checkpoint", flat=True).first()
+    if no is None:
+        return None
+    return _Landed(no, Checkpoint.objects.values_list("snapshot_no", flat=True).get(run=held.run_id, no=no))
+
+
+def _landed_call(held: Held, call: Call) -> bool | None:
+    """Whether this call is in the journal with this result, and the step is still ours."""
+    kept = JournalEntry.objects.filter(
+        run=held.run_id,
+        branch=held.branch,
+        address=held.step.address,
+        name=call.name,
+        occurrence=call.occurrence,
+        args_digest=call.args_digest,
+        result=call.result,
+    )
+    mine = Step.objects.filter(
+        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+    )
+    return True if kept.exists() and mine.exists() else None
 
 
 # ---- commits under the run's lock
@@ -392,7 +523,7 @@ class Writer:
         self.changed.update(values)
 
     def _check_fence(self, held: Held) -> None:
-        mine = Step.objects.select_for_update().filter(
+        mine = Step.objects.select_for_update(no_key=True).filter(
             run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
         )
         if self.run.epoch != held.epoch or not mine.exists():
@@ -472,8 +603,8 @@ class Writer:
         first = point.kind == "input"
         no = 0 if first else self.run.checkpoint_no + 1
         ops = canonical.dumps(point.ops)
-        weights = Weights.of(self.run)
-        snapshot = canonical.dumps(self.position) if first or weights.wants_snapshot(len(ops)) else None
+        weights, size = Weights.of(self.run), len(ops.encode())
+        snapshot = canonical.dumps(self.position) if first or weights.wants_snapshot(size) else None
         Checkpoint.objects.create(
             run=self.run,
             no=no,
@@ -490,7 +621,7 @@ class Writer:
             reason=self.reason,
             created_at=self.moment,
         )
-        weights.note(patch_size=len(ops), snapshot_size=None if snapshot is None else len(snapshot.encode()))
+        weights.note(patch_size=size, snapshot_size=None if snapshot is None else len(snapshot.encode()))
         self._set(head=no, checkpoint_no=no, patch_weight=weights.patches, snapshot_size=weights.snapshot)
         if snapshot is not None:
             self._set(snapshot_no=no)
@@ -622,7 +753,7 @@ def commit(
     Writer(
         run,
         transition,
-        moment or now(),
+        max(moment or now(), run.updated_at),  # the history's time never goes back
         actor=actor,
         reason=reason,
         position=position,
@@ -641,8 +772,11 @@ def insert_run(run: Run) -> None:
 
 
 def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, run_id: uuid.UUID) -> bool:
-    """Take an idempotency key for a run. Waits for a transaction that is just taking it; False if it is taken (24 h)."""
-    with connection.cursor() as cursor:
+    """Take an idempotency key for a run; False if it is taken (24 h).
+
+    Waits for a transaction that is just taking it. Raises `IdempotencyInProgress` after five seconds.
+    """
+    with _patience(KEY_SECONDS, IdempotencyInProgress), connection.cursor() as cursor:
         cursor.execute(
             """
             INSERT INTO runs_idempotencyrecord (project_id, endpoint, key, fingerprint, run_id)
@@ -684,7 +818,7 @@ def _reason_of(events: Sequence[EngineEvent]) -> str:
     first = events[0] if events else None
     if first is None:
         return ""
-    return str(first.payload.get("reason", "")) if first.kind == "approval_superseded" else first.kind
+    return str(first.payload["reason"]) if first.kind == "approval_superseded" else first.kind
 
 
 def _body(event: EngineEvent, *, branch: int, epoch: int, actor: str, payload_hash: bytes) -> bytes:
@@ -713,14 +847,15 @@ class Keeper:
         child = WorkerChild.objects.create(host=host, pid=pid)
         self.id: int = child.pk
         self._connection: psycopg.Connection[Any] | None = None
+        self._has_lock = False
 
     def beat(self, tokens: Sequence[uuid.UUID]) -> None:
         """Make sure of the lock, and renew the leases of these tokens, in one statement."""
         held = self._locked()
         held.execute(
             "UPDATE runs_step SET lease_until = now() + make_interval(secs => %s) "
-            "WHERE status = 'executing' AND token = ANY(%s)",
-            [settings.HITL_LEASE_SECONDS, list(tokens)],
+            "WHERE status = 'executing' AND worker = %s AND token = ANY(%s)",
+            [settings.HITL_LEASE_SECONDS, self.id, list(tokens)],
         )
 
     def check(self) -> None:
@@ -740,12 +875,20 @@ class Keeper:
 
     def _locked(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
-            self._connection = own_connection()
-            self._connection.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_SPACE, self.id])
-            self._connection.execute(
+            self._connection, self._has_lock = own_connection(), False
+        if not self._has_lock:
+            self._take_lock(self._connection)
+        return self._connection
+
+    def _take_lock(self, held: psycopg.Connection[Any]) -> None:
+        # Never waiting: whoever still has the lock is our own earlier backend, which the server believes to be alive. The
+        # leases must be renewed meanwhile, and the next beat tries again.
+        row = held.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCK_SPACE, self.id]).fetchone()
+        self._has_lock = bool(row and row[0])
+        if self._has_lock:
+            held.execute(
                 "UPDATE runs_workerchild SET suspected_at = NULL, gone_at = NULL WHERE id = %s", [self.id]
             )
-        return self._connection
 
 
 def own_connection() -> psycopg.Connection[Any]:
@@ -778,7 +921,8 @@ def suspect_children() -> list[int]:
                 AND child.started_at < now() - interval '2 seconds'
                 AND NOT EXISTS (
                   SELECT 1 FROM pg_locks l
-                  WHERE l.locktype = 'advisory' AND l.classid = %(space)s AND l.objid = child.id AND l.granted
+                  WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.classid = %(space)s
+                    AND l.objid::bigint = child.id AND l.granted
                     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                 )
             ), dead AS (
@@ -798,11 +942,26 @@ def suspect_children() -> list[int]:
 
 
 def lapsed_steps(*, limit: int = 200) -> list[Step]:
-    """Executing steps whose worker is gone, or whose lease has run out."""
+    """Executing steps whose worker is gone, or whose lease has run out.
+
+    While Postgres was down nobody could renew: leases that ran out then do not count before every worker had its turn.
+    """
     executing = Step.objects.filter(status=StepStatus.EXECUTING)
     gone = WorkerChild.objects.filter(gone_at__isnull=False).values("id")
-    found: QuerySet[Step] = executing.filter(lease_until__lt=now()) | executing.filter(worker__in=gone)
+    found: QuerySet[Step] = executing.filter(worker__in=gone)
+    if not _just_started():
+        found |= executing.filter(lease_until__lt=now())
     return list(found.order_by("lease_until")[:limit])
+
+
+def _just_started() -> bool:
+    """Whether Postgres has been up for less than one renewal."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_postmaster_start_time() >= now() - make_interval(secs => %s)",
+            [settings.HITL_LEASE_SECONDS / 3],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def due_waits(*, limit: int = 500) -> list[Wait]:

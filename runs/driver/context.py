@@ -206,6 +206,14 @@ class Context:
             action["message"],
         )
 
+    def edited(self, node: str, *, key: str | None = None) -> dict[str, Json] | None:
+        """The arguments a person edited at this approval, in the node that rechecks them; None on any other way here."""
+        if node not in self.answers:
+            return None
+        actions = {action["key"]: action for action in self.answers[node]["actions"]}
+        action = actions.get(key) if key is not None else next(iter(actions.values()), None)
+        return dict(action["args"]) if action and self.answers[node]["outcome"] == "edit" else None
+
     def decision(self, node: str) -> Decision:
         """What was decided at this approval, whatever it was. Raises `NotApproved` if nothing was."""
         answer = self._answer(node)

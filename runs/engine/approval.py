@@ -56,12 +56,13 @@ class VoteFact:
 
 @dataclass(slots=True)
 class Judged:
-    """What an answer comes to: a new document if it edits, the outcome if it decides."""
+    """What an answer comes to: a new document if it edits, the outcome if it decides, or another check of the edit."""
 
     document: dict[str, Json]
     edited: bool
     vote: VoteFact
     decided: str | None = None
+    recheck: bool = False
     results: list[dict[str, Json]] = field(default_factory=list)
 
 
@@ -190,6 +191,10 @@ def judge(
     ordered = sorted(decisions, key=lambda decision: order.index(decision.key))
     vote = VoteFact(user, _signature(ordered), outcome_of([decision.type for decision in ordered]))
     judged = Judged({**document, "actions": drawn}, edited, vote)
+    if edited and options.recheck:
+        judged.recheck = True
+        judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
+        return judged
     counted = [vote] if edited else [*votes, vote]
     makers = [*editors, user] if edited else list(editors)
     if _decides(counted, vote, options) and not _only_its_editor(counted, makers, drawn, options):

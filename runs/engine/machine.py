@@ -276,6 +276,19 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
         return transition
 
 
+def recheck(run: Aggregate, step: LiveStep, decision: dict[str, Json]) -> Transition:
+    """A person edited what is to be checked again: no vote; the lane goes to the checking node, which leads back here.
+
+    decision: as in `answer`, with the edited arguments; the node reads them by `ctx.edited`.
+    """
+    options = run.workflow.nodes[step.node].approval
+    target = options.recheck if options else None
+    if target is None:
+        raise SchemaViolation(f"{step.node!r} has no recheck.", node=step.node)
+    event = Event("approval_superseded", {**decision, "reason": "edited"}, step.node, step.address)
+    return _answered(run, step, target, event, decision)
+
+
 def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason: str) -> Transition:
     """A person changes the state of a parked or failed run. What is asked of people is asked anew."""
     if run.status in TERMINAL and run.status != RunStatus.FAILED:
@@ -415,6 +428,21 @@ def _go_on(
             True,
         )
     return transition
+
+
+def _answered(
+    run: Aggregate, step: LiveStep, target: str, event: Event, decision: dict[str, Json]
+) -> Transition:
+    """The lane goes on with a decision. If it cannot (a loop is used up), that is the run's failure, not the person's."""
+    told = (step.node, decision)
+    try:
+        return _go_on(run, step, values=run.values, target=target, kind="answer", event=event, decision=told)
+    except StepError as error:
+        transition = _failed(run.status, {**error_of(error), "step": step.node})
+        transition.events.insert(0, event)
+        transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error_of(error))]
+        transition.close_waits_of = [step.address]
+        return transition
 
 
 def _failed(status: str, error: dict[str, Json]) -> Transition:

@@ -17,6 +17,7 @@ and raises `WorkflowError` naming the node.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,6 +96,7 @@ class ApprovalOptions:
     editor_may_approve: bool = False
     requester_may_decide: bool = False
     reason_required: bool = False
+    recheck: str | None = None
 
     def as_dict(self) -> dict[str, Json]:
         return {
@@ -106,6 +108,7 @@ class ApprovalOptions:
             "editor_may_approve": self.editor_may_approve,
             "requester_may_decide": self.requester_may_decide,
             "reason_required": self.reason_required,
+            "recheck": self.recheck,
         }
 
 
@@ -131,13 +134,13 @@ class Way:
     router: Callable[..., Any] | None = None
     to: tuple[str, ...] = ()
     limit: str | None = None
+    recheck: str | None = None
 
     @property
     def targets(self) -> tuple[str, ...]:
         """Every possible target, in declaration order, once each."""
         every = [self.plain] if self.plain else [*self.outcomes.values(), *self.to]
-        if self.limit:
-            every.append(self.limit)
+        every.extend(target for target in (self.limit, self.recheck) if target)
         return tuple(dict.fromkeys(every))
 
 
@@ -218,6 +221,7 @@ class Workflow:
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
+        recheck: Target | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
     ) -> Callable[[Function], Function]: ...
@@ -235,6 +239,7 @@ class Workflow:
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
+        recheck: Target | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
     ) -> Function | Callable[[Function], Function]:
@@ -243,6 +248,7 @@ class Workflow:
         reviewers: team names, or `user:NAME` for one person; none means every reviewer of the project.
         quorum: how many different people must agree. reject_quorum: how many rejects it takes.
         due: seconds, or a text such as "30m", "24h", "7d"; `on_timeout` says what happens then.
+        recheck: the node that looks at edited arguments (`ctx.edited`) before people are asked anew; an edit is no vote then.
         """
 
         def declare(body: Function) -> Function:
@@ -256,6 +262,7 @@ class Workflow:
                 editor_may_approve=editor_may_approve,
                 requester_may_decide=requester_may_decide,
                 reason_required=reason_required,
+                recheck=_name_of(recheck) if recheck else None,
             )
             self._add(Node(name or body.__name__, body, retry, loop_limit, approval=options))
             return body
@@ -329,8 +336,10 @@ class Workflow:
         return way.plain if way and way.plain else next(iter(self.nodes))
 
     def way(self, node: str) -> Way:
-        """Where a node leads; without an edge, to END."""
-        return self.ways.get(node) or Way(plain=END)
+        """Where a node leads; without an edge, to END. An approval's recheck is a way of its own."""
+        way = self.ways.get(node) or Way(plain=END)
+        options = self.nodes[node].approval if node in self.nodes else None
+        return dataclasses.replace(way, recheck=options.recheck) if options and options.recheck else way
 
     @cached_property
     def schema(self) -> StateSchema:
@@ -413,12 +422,13 @@ class Workflow:
 
 
 def _edges(way: Way) -> list[Json]:
-    if way.plain:
-        return [{"to": way.plain, "when": ""}]
-    edges: list[Json] = [{"to": target, "when": outcome} for outcome, target in way.outcomes.items()]
+    edges: list[Json] = [{"to": way.plain, "when": ""}] if way.plain else []
+    edges += [{"to": target, "when": outcome} for outcome, target in way.outcomes.items()]
     edges += [{"to": target, "when": "router"} for target in way.to]
     if way.limit:
         edges.append({"to": way.limit, "when": "limit"})
+    if way.recheck:
+        edges.append({"to": way.recheck, "when": "edit"})
     return edges
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from django.db import transaction
 
@@ -26,6 +27,7 @@ from runs.errors import (
     ApprovalClosed,
     BadRequest,
     CheckpointUnreadable,
+    DecisionNotAllowed,
     HitlError,
     NotFound,
     PayloadChanged,
@@ -37,6 +39,8 @@ from runs.errors import (
 from runs.models import Approval, Revision, Run, Vote
 from runs.operations.door import aggregate, as_uuid, audit_denied, locked_run, verb
 from runs.policies import SYSTEM, Actor
+
+EDITED: Final = "edited"  # why an approval closed whose edit is checked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,8 @@ def revise(
         policies.check_decide(actor, run, approval)
         _check_open(approval, store.now(), ApprovalEvent.REVISED)
         _check_seen(approval, answer)
+        if approval.options.get("recheck"):
+            raise DecisionNotAllowed("Edited arguments go through a check here: answer with edit instead.")
         document = _revised(approval, args)
         if canonical.digest(document) == approval.digest:
             return approval
@@ -186,7 +192,7 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
 def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
     approval = Approval.objects.select_for_update().get(pk=_approval_id(answer), run=run)
     policies.check_decide(actor, run, approval)
-    if Vote.objects.filter(approval=approval, user=actor.user, request_digest=answer.request_digest).exists():
+    if _was_said(actor, approval, answer):
         return Decided(approval, run, replayed=True)
     _check_open(approval, moment, ApprovalEvent.VOTED)
     _check_seen(approval, answer)
@@ -201,6 +207,9 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
     )
     _check_text(answer)
     _check_first_word(actor, approval, judged)
+    if judged.recheck:
+        _send_to_recheck(actor, run, approval, answer, judged)
+        return Decided(approval, run)
     if judged.edited:
         _save_version(approval, judged.document, actor, answer.comment)
     return _record(actor, run, approval, answer, judged, moment)
@@ -239,6 +248,42 @@ def _record(
     _close(approval, ApprovalStatus.DECIDED, judged.decided, moment)
     _go_on(run, approval, judged.decided, decision, actor.as_dict())
     return Decided(approval, run)
+
+
+def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer, judged: Judged) -> None:
+    """An edit that is checked before people are asked anew: no vote, this approval is superseded, the lane goes on."""
+    Revision.objects.create(
+        approval=approval,
+        version=approval.version + 1,
+        document=canonical.dumps(judged.document),
+        digest=canonical.digest(judged.document),
+        author=actor.user,
+        comment=answer.comment,
+    )
+    decision = _decision(
+        approval, "edit", actor.as_dict(), EDITED, store.now(), judged.results, comment=answer.comment
+    )
+    facts = aggregate(run)
+    transition = machine.recheck(facts, _step(facts, approval), {**decision, "edited": True})
+    store.commit(run, transition, position=facts.position, actor=actor.as_dict())
+    for address in transition.ready:
+        dispatch.enqueue(run.pk, run.branch, address)
+    approval.refresh_from_db()
+
+
+def _was_said(actor: Actor, approval: Approval, answer: Answer) -> bool:
+    """Whether this person has given this same answer before: as a vote, or as an edit that is being checked."""
+    votes = Vote.objects.filter(approval=approval, user=actor.user, request_digest=answer.request_digest)
+    if votes.exists():
+        return True
+    if approval.closed_reason != EDITED or answer.version != approval.version:
+        return False
+    told = {decision.key: decision.args for decision in answer.decisions if decision.type == "edit"}
+    edit = Revision.objects.filter(approval=approval, version=approval.version + 1, author=actor.user).first()
+    if edit is None or not told:
+        return False
+    actions = {action["key"]: action["args"] for action in canonical.loads(edit.document)["actions"]}
+    return all(key in actions and canonical.same(args, actions[key]) for key, args in told.items())
 
 
 def _go_on(
@@ -345,7 +390,11 @@ def _votes(approval: Approval) -> list[VoteFact]:
 
 
 def _editors(approval: Approval) -> list[str]:
-    authors = Revision.objects.filter(approval=approval, author__isnull=False).order_by("version")
+    asked = [approval.pk]
+    while approval.previous is not None and approval.previous.closed_reason == EDITED:
+        approval = approval.previous  # what is asked now came out of that person's edit
+        asked.append(approval.pk)
+    authors = Revision.objects.filter(approval__in=asked, author__isnull=False).order_by("version")
     return list(authors.values_list("author__username", flat=True))
 
 
