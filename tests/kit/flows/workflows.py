@@ -7,7 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
+from tests.kit.flows.night import chain, deadly, pair, patient, rivals, thrice
 from tests.kit.ledger import gate, stamp
+
+__all__ = ["chain", "deadly", "echo", "gated", "pair", "patient", "rivals", "thrice"]
 
 
 class Note(BaseModel):

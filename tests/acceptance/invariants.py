@@ -1,0 +1,126 @@
+"""What must hold at the end of every case, whatever was done to it: I1 to I7."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import psycopg
+
+from runs.engine import chain
+from tests.acceptance.site import Site, fresh_name
+from tests.kit.waiting import until
+
+TERMINAL = {"completed", "failed", "cancelled"}
+ENDS = {"run_completed", "run_failed", "run_cancelled"}
+AFTER_THE_END = {"run_rewound", "state_edited"}
+CONNECTION = (  # how the loss of a connection that the test cut shows in a traceback
+    "OperationalError",
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "AdminShutdown",
+)
+
+
+def assert_invariants(
+    site: Site, *run_ids: str, expected: Sequence[str] = (), faults: Sequence[str] = (), consume: bool = True
+) -> None:
+    """expected: kinds of traceback that the injected fault explains. faults: texts of 5xx answers that it explains."""
+    for run_id in run_ids:
+        _one_result_a_step(site, run_id)
+        _history_is_whole(site, run_id)
+        _nothing_after_the_end(site, run_id)
+        _one_state(site, run_id)
+        _an_ended_run_owns_nothing(site, run_id)
+    if consume:
+        assert_all_consume(site)
+    odd = [fault for fault in site.faults if not any(word in fault for word in faults)]
+    assert not odd, odd
+    tracebacks = site.stack.tracebacks(expected=expected)
+    assert not tracebacks, tracebacks
+
+
+def _one_result_a_step(site: Site, run_id: str) -> None:
+    """I1: counted where results are: checkpoints and events, not in the step's own row."""
+    for table, kind in (("runs_checkpoint", "step"), ("runs_event", "step_completed")):
+        twice = site.sql(
+            f"SELECT branch, address, count(*) FROM {table} WHERE run_id = %s AND kind = %s"
+            " GROUP BY branch, address HAVING count(*) > 1",
+            run_id,
+            kind,
+        )
+        assert not twice, f"I1: {run_id} {table}: {twice}"
+
+
+def _history_is_whole(site: Site, run_id: str) -> None:
+    """I2: 1..n without gap, hashes that follow from one another, and what was seen earlier is still the same."""
+    with psycopg.connect(site.stack.database_url) as connection:
+        # One snapshot: a live run must not move between the two statements.
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        row = connection.execute("SELECT seq, head_hash FROM runs_run WHERE id = %s", [run_id]).fetchone()
+        assert row is not None
+        cursor = connection.cursor(row_factory=psycopg.rows.namedtuple_row)
+        events = list(cursor.execute("SELECT * FROM runs_event WHERE run_id = %s ORDER BY seq", [run_id]))
+    seq, head = row
+    assert [event.seq for event in events] == list(range(1, seq + 1)), f"I2: {run_id}"
+    broken = chain.check(events, head=bytes(head), seq=seq)
+    assert broken is None, f"I2: {run_id}: {broken}"
+    seen = site.marks.get(run_id)
+    if seen is not None:
+        assert bytes(events[seen[0] - 1].hash) == seen[1], f"I2: {run_id} was rewritten"
+    site.marks[run_id] = (seq, bytes(head))
+
+
+def _nothing_after_the_end(site: Site, run_id: str) -> None:
+    """I3."""
+    kinds = site.kinds(run_id)
+    for before, after in itertools.pairwise(kinds):
+        assert before not in ENDS or after in AFTER_THE_END, f"I3: {run_id}: {before}, then {after}"
+
+
+def _one_state(site: Site, run_id: str) -> None:
+    """I6: what the run says is what its head says. Taken from one moment: a live run moves."""
+
+    def same() -> bool:
+        run = site.run(run_id)
+        head = site.as_("olga").get(f"/runs/{run_id}/checkpoints/{run['head_checkpoint']}")
+        assert head.status_code == 200, head.text
+        again = site.run(run_id)
+        if again["head_checkpoint"] != run["head_checkpoint"]:
+            return False
+        assert head.json()["state"] == run["state"], f"I6: {run_id}"
+        return True
+
+    until(same, what=f"{run_id} stands still for a moment")
+
+
+def _an_ended_run_owns_nothing(site: Site, run_id: str) -> None:
+    """I7."""
+    status = site.one("SELECT status FROM runs_run WHERE id = %s", run_id)
+    if status not in TERMINAL:
+        return
+    owned = site.sql(
+        """
+        SELECT 'approval' AS what FROM runs_approval WHERE run_id = %(run)s AND status = 'open'
+        UNION ALL SELECT 'wait' FROM runs_wait WHERE run_id = %(run)s AND closed_at IS NULL
+        UNION ALL SELECT 'step ' || status FROM runs_step WHERE run_id = %(run)s
+          AND (status IN ('ready', 'executing', 'waiting') OR token IS NOT NULL OR lease_until IS NOT NULL)
+        """.replace("%(run)s", f"'{run_id}'")
+    )
+    assert not owned, f"I7: {run_id} is {status} and owns {owned}"
+
+
+def assert_all_consume(site: Site) -> None:
+    """I5: every worker takes something. As many runs as there are workers wait at gates, each in another worker."""
+    workers = site.workers()
+    names = [fresh_name() for _ in workers]
+    run_ids = [site.start("patient", name=name, stops=["middle"]) for name in names]
+    for name in names:
+        site.at_gate(f"{name}-middle", seconds=12)
+    held = {site.holder(run_id) for run_id in run_ids}
+    for name in names:
+        site.ledger.open(f"{name}-middle")
+    assert held == set(workers), f"I5: {set(workers) - held} took nothing"
+    for run_id in run_ids:
+        site.wait(run_id)
