@@ -368,8 +368,22 @@ class ProblemKinds(TypedDict):
     items: list[ProblemKind]
 
 
+# `in` is a word of the language, so this member cannot be written in a class.
+Where = TypedDict(
+    "Where",
+    {
+        "in": NotRequired[
+            Annotated[
+                Literal["input", "args", "changes", "state", "query", "header"],
+                Field(description="Where the pointer starts, if not at the top of the body."),
+            ]
+        ]
+    },
+)
+
+
 @exact
-class FaultDocument(TypedDict):
+class FaultDocument(Where):
     """One fault: where, which kind, in words."""
 
     path: Annotated[str, Field(description="JSON Pointer (RFC 6901).", examples=["/amount"])]
