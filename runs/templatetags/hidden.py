@@ -27,12 +27,12 @@ _LATIN: Final = re.compile("[A-Za-z]")
 _LOOK_ALIKE: Final = re.compile("[\u0370-\u03ff\u0400-\u052f\u0531-\u058f\u13a0-\u13fd]")
 _CONTROLS: Final = {
     0x00: "null",
-    0x07: "bell",
+    0x07: "bell control",
     0x08: "backspace",
     0x0B: "vertical tab",
     0x0C: "form feed",
     0x0D: "carriage return",
-    0x1B: "escape",
+    0x1B: "escape control",
     0x7F: "delete",
     0x85: "next line",
 }

@@ -19,6 +19,7 @@ _TOKEN: Final = re.compile(
 )
 _CLASSES: Final = {"key": "k", "text": "v", "word": "n"}
 DIFF_LINES: Final = 4_000  # above this a difference by lines costs more than it tells; rows are shown instead
+LEAST_FOLDED: Final = 3
 MISSING: Final = object()
 
 
@@ -75,15 +76,16 @@ def difference(before: Any, after: Any, *, context: int = 3) -> list[Line] | Non
     old, new = (canonical.dumps(side, indent=2).split("\n") for side in (before, after))
     if len(old) + len(new) > DIFF_LINES:
         return None
+    codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     result: list[Line] = []
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    for group in matcher.get_grouped_opcodes(context):
-        if group[0][3] > (result[-1].number or 0 if result else 0):
-            result.append(_fold(group[0][3] - (result[-1].number or 0 if result else 0)))
-        for tag, i1, i2, j1, j2 in group:
-            result += _opcode(tag, old[i1:i2], new[j1:j2], i1, j1)
-    tail = len(new) - (result[-1].number or 0) if result else 0
-    return [*result, _fold(tail)] if tail > 0 else result
+    for place, (tag, i1, i2, j1, j2) in enumerate(codes):
+        if tag != "equal":
+            result += _changed(old[i1:i2], new[j1:j2], i1, j1)
+        elif len(codes) > 1:
+            head = context if place > 0 else 0
+            tail = context if place < len(codes) - 1 else 0
+            result += _same(new[j1:j2], j1, head=head, tail=tail)
+    return result
 
 
 def findings(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, int]]]:
@@ -160,13 +162,19 @@ def _mark(text: str, start: int, end: int, tag: str) -> SafeString:
     return mark_safe(f'"{head}{f"<{tag}>{middle}</{tag}>" if middle else ""}{tail}"')  # noqa: S308 (drawn)
 
 
-def _opcode(tag: str, old: Sequence[str], new: Sequence[str], i: int, j: int) -> list[Line]:
-    if tag == "equal":
-        return [Line(j + offset, "", _paint(line)) for offset, line in enumerate(new, 1)]
+def _same(lines: Sequence[str], start: int, *, head: int, tail: int) -> list[Line]:
+    """Lines as before: all of a short stretch, of a long one its ends and how many lie between."""
+    drawn = [Line(start + offset, "", _paint(line)) for offset, line in enumerate(lines, 1)]
+    between = len(drawn) - head - tail
+    if between <= LEAST_FOLDED:
+        return drawn
+    return [*drawn[:head], _fold(between), *drawn[len(drawn) - tail :]]
+
+
+def _changed(old: Sequence[str], new: Sequence[str], i: int, j: int) -> list[Line]:
     gone = [Line(i + offset, "−", _paint(line)) for offset, line in enumerate(old, 1)]
     return gone + [Line(j + offset, "+", _paint(line)) for offset, line in enumerate(new, 1)]
 
 
 def _fold(count: int) -> Line:
-    what = "1 line as before" if count == 1 else f"{count} lines as before"
-    return Line(None, "", mark_safe(f'<span class="cm">{what}</span>'))  # noqa: S308 (a number and our words)
+    return Line(None, "", mark_safe(f'<span class="cm">{count} lines as before</span>'))  # noqa: S308 (a number and our words)

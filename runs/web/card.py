@@ -152,6 +152,10 @@ class Card:
         return len(self.actions) == 1
 
     @property
+    def has_blocks(self) -> bool:
+        return any(action.blocks for action in self.actions)
+
+    @property
     def editable(self) -> bool:
         return any("edit" in action.allowed for action in self.actions)
 

@@ -81,9 +81,16 @@ def draw(
     names = [*properties, *sorted(set(args) - set(properties))]
     return [
         _field(
-            name, args.get(name, MISSING), properties.get(name), editable, name in required, typed, problems
+            name,
+            args.get(name, MISSING),
+            properties.get(name),
+            editable=editable,
+            required=name in required,
+            typed=typed or {},
+            problems=problems,
+            id=f"{prefix}{number}",
         )
-        for name in names
+        for number, name in enumerate(names, 1)
     ]
 
 
@@ -141,9 +148,9 @@ def _field(
         hint=_hint(kind, part),
         choices=_choices(kind, part),
         errors=tuple(p.message for p in problems if p.path == path or p.path.startswith(f"{path}/")),
-        hidden_note=f"{sum(found.values())} hidden in the proposal: {hidden.draw(str(value))}"
-        if found
-        else "",
+        in_proposal=value is not MISSING,
+        hidden_count=sum(found.values()),
+        hidden_note=hidden.draw(value) if isinstance(value, str) and found else "",
         shown="" if value is MISSING else pretty.inline(value),
     )
 

@@ -21,7 +21,7 @@ def test_plain_text_has_nothing_hidden() -> None:
         ("a\u00adb", "soft hyphen"),
         ("a\u00a0b", "no-break space"),
         ("ok\x00", "null"),
-        ("\x1b[31mred", "escape"),
+        ("\x1b[31mred", "escape control"),
         ("a\x85b", "next line"),
         ("a\x9bb", "control character"),
         ("a\U000e0041b", "tag latin capital letter a"),
