@@ -1,6 +1,7 @@
 -- Commit one step: checkpoint, event, end of the step, and the lane's next step already claimed.
 -- Guarantees: all or nothing in one statement; only while epoch and token are ours; numbers and hashes come from the run
--- row itself, so they have no gap and no twin. Lock order: run, then step.
+-- row itself, so they have no gap and no twin. Lock order: run, then step. The time of the history never goes back: a
+-- statement that had to wait for the run's row began earlier than the one it waited for.
 -- The run row says no (other epoch): no row comes back. The step row says no (other token): runs_fence raises HL001,
 -- because the run row has been changed by then and only an error takes that back.
 WITH run AS (
@@ -10,31 +11,31 @@ WITH run AS (
     head = checkpoint_no + 1,
     prev_hash = head_hash,
     head_hash = sha256(
-      head_hash || int8send(seq + 1) || int8send((extract(epoch FROM now()) * 1000000)::bigint)
+      head_hash || int8send(seq + 1) || int8send((extract(epoch FROM greatest(now(), updated_at)) * 1000000)::bigint)
       || int4send(checkpoint_no + 1) || %(body)s::bytea
     ),
     snapshot_no = CASE WHEN %(snapshot)s::text IS NULL THEN snapshot_no ELSE checkpoint_no + 1 END,
     snapshot_size = CASE WHEN %(snapshot)s::text IS NULL THEN snapshot_size ELSE octet_length(%(snapshot)s::text) END,
     patch_weight = CASE WHEN %(snapshot)s::text IS NULL THEN patch_weight + octet_length(%(patch)s::text) + 256 ELSE 0 END,
-    updated_at = now()
+    updated_at = greatest(now(), updated_at)
   WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running'
-  RETURNING id, seq, checkpoint_no, snapshot_no, head_hash
+  RETURNING id, seq, checkpoint_no, snapshot_no, head_hash, updated_at AS moment
 ), ended AS (
   UPDATE runs_step SET
-    status = 'completed', token = NULL, lease_until = NULL, ended_at = now(), checkpoint = run.checkpoint_no, error = NULL
+    status = 'completed', token = NULL, lease_until = NULL, ended_at = run.moment, checkpoint = run.checkpoint_no, error = NULL
   FROM run
   WHERE run_id = run.id AND branch = %(branch)s AND address = %(address)s AND token = %(token)s
   RETURNING 1
 ), point AS (
   INSERT INTO runs_checkpoint
-    (run_id, no, branch, parent, kind, node, address, epoch, snapshot_no, patch, snapshot, reason)
+    (run_id, no, branch, parent, kind, node, address, epoch, snapshot_no, patch, snapshot, reason, created_at)
   SELECT id, checkpoint_no, %(branch)s, %(parent)s, 'step', %(node)s, %(address)s, %(epoch)s, snapshot_no,
-    %(patch)s::text, %(snapshot)s::text, ''
+    %(patch)s::text, %(snapshot)s::text, '', moment
   FROM run
 ), event AS (
   INSERT INTO runs_event
     (run_id, seq, kind, branch, epoch, checkpoint, node, address, actor, at, payload, salt, payload_hash, hash)
-  SELECT id, seq, 'step_completed', %(branch)s, %(epoch)s, checkpoint_no, %(node)s, %(address)s, '', now(),
+  SELECT id, seq, 'step_completed', %(branch)s, %(epoch)s, checkpoint_no, %(node)s, %(address)s, '', moment,
     %(payload)s, %(salt)s::bytea, %(payload_hash)s::bytea, head_hash
   FROM run
 ), following AS (
@@ -44,7 +45,7 @@ WITH run AS (
   SELECT id, %(branch)s, %(next_address)s, %(lane)s, %(next_node)s, %(next_visit)s,
     CASE WHEN %(next_token)s::uuid IS NULL THEN 'ready' ELSE 'executing' END,
     %(epoch)s, %(next_token)s::uuid, CASE WHEN %(next_token)s::uuid IS NULL THEN NULL ELSE %(worker)s::bigint END,
-    now() + make_interval(secs => %(lease)s),
+    CASE WHEN %(next_token)s::uuid IS NULL THEN NULL ELSE clock_timestamp() + make_interval(secs => %(lease)s) END,
     0, 0, CASE WHEN %(next_token)s::uuid IS NULL THEN 0 ELSE 1 END,
     CASE WHEN %(next_token)s::uuid IS NULL THEN NULL ELSE now() END,
     CASE WHEN %(next_token)s::uuid IS NULL THEN NULL ELSE now() END
