@@ -91,6 +91,7 @@ class Held:
     attempt: int = 1
     failures: int = 0
     crashes: int = 0
+    is_fresh: bool = False  # made and claimed in one statement: nothing was ever done at this address
 
 
 @dataclass(slots=True)
@@ -343,7 +344,9 @@ def commit_step(
     }
     row = _land("commit_step", parameters, landed=partial(_landed_step, held, salt))
     weights.note(patch_size=size, snapshot_size=snapshot_size)
-    claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker) if token else None
+    if token is None:
+        return Committed(row.checkpoint_no, row.snapshot_no, None)
+    claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker, is_fresh=True)
     return Committed(row.checkpoint_no, row.snapshot_no, claimed)
 
 
