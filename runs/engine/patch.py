@@ -7,6 +7,7 @@ out what a step did. `difference` compares two documents, and is only for people
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ from runs.engine.canonical import Json, same
 
 Op = dict[str, Any]
 Path = Sequence[str | int]
+
+_PLACE = re.compile(r"(?:0|[1-9][0-9]{0,17})\Z")
 
 
 def pointer(path: Path) -> str:
@@ -67,31 +70,34 @@ class Recorder:
 
 def apply(document: Json, ops: Sequence[Op]) -> Json:
     """Apply ops that a `Recorder` wrote, in place; returns the document. Raises `ValueError` on ops that do not fit."""
+    if not isinstance(ops, (list, tuple)):
+        raise ValueError("A patch is not a list of ops.")  # noqa: TRY004  # a damaged row, no mistake of the caller
     for op in ops:
-        path = tokens(op["path"])
-        if not path:
-            document = copy.deepcopy(op["value"])
-            continue
         try:
-            _apply_one(document, path, op)
-        except (KeyError, IndexError, TypeError) as error:
-            raise ValueError(f"{op['op']} at {op['path']!r} does not fit the document") from error
+            document = _applied(document, tokens(op["path"]), op)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"The op {op!r:.200} does not fit the document.") from error
     return document
 
 
-def _apply_one(document: Json, path: list[str], op: Op) -> None:
+def _applied(document: Json, path: list[str], op: Op) -> Json:
+    if not path:
+        if op["op"] not in ("add", "replace"):
+            raise KeyError(op["op"])
+        return copy.deepcopy(op["value"])
     parent = document
     for token in path[:-1]:
-        parent = parent[int(token)] if isinstance(parent, list) else parent[token]
-    key = path[-1]
+        parent = parent[_place(parent, token)] if isinstance(parent, list) else parent[token]
+    kind, key = op["op"], path[-1]
     if isinstance(parent, list):
         _apply_to_list(parent, key, op)
-    elif op["op"] == "remove":
+    elif kind == "remove":
         del parent[key]
-    else:
-        if op["op"] == "replace" and key not in parent:
-            raise KeyError(key)
+    elif kind == "add" or (kind == "replace" and key in parent):
         parent[key] = copy.deepcopy(op["value"])
+    else:
+        raise KeyError(kind, key)
+    return document
 
 
 def _apply_to_list(target: list[Json], key: str, op: Op) -> None:
@@ -99,13 +105,20 @@ def _apply_to_list(target: list[Json], key: str, op: Op) -> None:
         case "add" if key == "-":
             target.append(copy.deepcopy(op["value"]))
         case "add":
-            target.insert(int(key), copy.deepcopy(op["value"]))
+            target.insert(_place(target, key, end=1), copy.deepcopy(op["value"]))
         case "replace":
-            target[int(key)] = copy.deepcopy(op["value"])
+            target[_place(target, key)] = copy.deepcopy(op["value"])
         case "remove":
-            del target[int(key)]
+            del target[_place(target, key)]
         case other:
-            raise TypeError(other)
+            raise KeyError(other)
+
+
+def _place(target: list[Json], token: str, *, end: int = 0) -> int:
+    """A place in a list. Python would read -1, +1, 01 and more as places too, and insert beyond the end."""
+    if not _PLACE.match(token) or int(token) >= len(target) + end:
+        raise IndexError(token)
+    return int(token)
 
 
 @dataclass(frozen=True, slots=True)
