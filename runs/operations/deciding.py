@@ -10,7 +10,7 @@ from typing import Final
 
 from django.db import transaction
 
-from runs import dispatch, policies, store
+from runs import policies, store
 from runs.engine import approval as rules
 from runs.engine import canonical, machine
 from runs.engine import position as at
@@ -37,7 +37,7 @@ from runs.errors import (
     VersionRequired,
 )
 from runs.models import Approval, Revision, Run, Vote
-from runs.operations.door import aggregate, as_uuid, audit_denied, locked_run, verb
+from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
 from runs.policies import SYSTEM, Actor
 
 EDITED: Final = "edited"  # why an approval closed whose edit is checked again
@@ -101,7 +101,7 @@ def revise(
     answer = Answer(approval_id, version, None, ())
     with verb(actor, "revise", approval_id):
         run = locked_run(_run_of(actor, answer))
-        approval = Approval.objects.select_for_update().get(pk=as_uuid(approval_id))
+        approval = Approval.objects.select_for_update(no_key=True).get(pk=as_uuid(approval_id))
         policies.check_decide(actor, run, approval)
         _check_open(approval, store.now(), ApprovalEvent.REVISED)
         _check_seen(approval, answer)
@@ -117,7 +117,7 @@ def revise(
             "args": dict(args),
         }
         event = Event("approval_revised", facts, approval.node, approval.address)
-        store.commit(run, Transition(events=[event]), actor=actor.as_dict())
+        commit(run, Transition(events=[event]), actor=actor.as_dict())
         return approval
 
 
@@ -126,7 +126,7 @@ def expire(*, run_id: uuid.UUID, address: str) -> bool:
     with transaction.atomic(durable=True):
         run = store.lock_run(run_id)
         approval = (
-            Approval.objects.select_for_update()
+            Approval.objects.select_for_update(no_key=True)
             .filter(run=run, branch=run.branch, address=address, status=ApprovalStatus.OPEN)
             .first()
         )
@@ -190,7 +190,7 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
 
 
 def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
-    approval = Approval.objects.select_for_update().get(pk=_approval_id(answer), run=run)
+    approval = Approval.objects.select_for_update(no_key=True).get(pk=_approval_id(answer), run=run)
     policies.check_decide(actor, run, approval)
     if _was_said(actor, approval, answer):
         return Decided(approval, run, replayed=True)
@@ -240,7 +240,7 @@ def _record(
             "comment": answer.comment,
         }
         event = Event("vote_recorded", facts, approval.node, approval.address)
-        store.commit(run, Transition(events=[event]), actor=actor.as_dict())
+        commit(run, Transition(events=[event]), actor=actor.as_dict())
         return Decided(approval, run)
     decision = _decision(
         approval, judged.decided, actor.as_dict(), "decision", moment, judged.results, comment=answer.comment
@@ -265,9 +265,7 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
     )
     facts = aggregate(run)
     transition = machine.recheck(facts, _step(facts, approval), {**decision, "edited": True})
-    store.commit(run, transition, position=facts.position, actor=actor.as_dict())
-    for address in transition.ready:
-        dispatch.enqueue(run.pk, run.branch, address)
+    commit(run, transition, position=facts.position, actor=actor.as_dict())
     approval.refresh_from_db()
 
 
@@ -292,9 +290,7 @@ def _go_on(
     facts = aggregate(run)
     step = _step(facts, approval)
     transition = machine.answer(facts, step, outcome, decision)
-    store.commit(run, transition, position=facts.position, actor=actor)
-    for address in transition.ready:
-        dispatch.enqueue(run.pk, run.branch, address)
+    commit(run, transition, position=facts.position, actor=actor)
 
 
 def _step(facts: Aggregate, approval: Approval) -> LiveStep:
@@ -502,14 +498,12 @@ def _ask_anew(run_id: uuid.UUID, changed: PayloadChanged) -> None:
     """The stored action is not the one that was shown: close the approval, and let its node ask again."""
     with transaction.atomic(durable=True):
         run = store.lock_run(run_id)
-        approval = Approval.objects.select_for_update().get(pk=changed.facts["approval"])
+        approval = Approval.objects.select_for_update(no_key=True).get(pk=changed.facts["approval"])
         if approval.status != ApprovalStatus.OPEN:
             return
         facts = aggregate(run)
         transition = machine.reopen(facts, _step(facts, approval), reason=PayloadChanged.code)
-        store.commit(run, transition, actor=SYSTEM)
-        for address in transition.ready:
-            dispatch.enqueue(run.pk, run.branch, address)
+        commit(run, transition, actor=SYSTEM)
 
 
 def fail_unreadable(*, run_id: uuid.UUID, error: CheckpointUnreadable) -> None:
@@ -518,7 +512,7 @@ def fail_unreadable(*, run_id: uuid.UUID, error: CheckpointUnreadable) -> None:
         run = store.lock_run(run_id)
         if run.is_terminal:
             return
-        store.commit(run, machine.give_up(run.status, error), actor=SYSTEM)
+        commit(run, machine.give_up(run.status, error), actor=SYSTEM)
 
 
 def _text(moment: datetime | None) -> str | None:

@@ -9,11 +9,11 @@ from typing import Any
 
 from django.db import DatabaseError, transaction
 
-from runs import store, workflows
+from runs import dispatch, store, workflows
 from runs.engine import position as at
-from runs.engine.machine import Aggregate
+from runs.engine.machine import Aggregate, Transition
 from runs.engine.status import StepStatus
-from runs.errors import Forbidden, NotFound, Unavailable
+from runs.errors import Forbidden, NotFound
 from runs.models import AuditEntry, Run, Step
 from runs.policies import Actor
 
@@ -29,7 +29,7 @@ def verb(actor: Actor, name: str, target: object) -> Iterator[None]:
         audit_denied(actor, name, target, refusal.code)
         raise
     except DatabaseError as error:
-        raise Unavailable() from error
+        raise store.refusal_of(error) from error
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def joining(actor: Actor, name: str, target: object) -> Iterator[None]:
         audit_denied(actor, name, target, refusal.code)
         raise
     except DatabaseError as error:
-        raise Unavailable() from error
+        raise store.refusal_of(error) from error
 
 
 def audit_denied(actor: Actor, name: str, target: object, code: str) -> None:
@@ -74,6 +74,14 @@ def as_uuid(value: uuid.UUID | str) -> uuid.UUID:
         return uuid.UUID(value)
     except (ValueError, AttributeError):
         raise NotFound() from None
+
+
+def commit(run: Run, transition: Transition, **how: Any) -> None:
+    """Store a transition of a locked run; workers and open pages are told once the transaction has committed."""
+    store.commit(run, transition, **how)
+    for address in transition.ready:
+        dispatch.enqueue(run.pk, run.branch, address)
+    dispatch.announce(run.project_id, run.pk)
 
 
 def aggregate(run: Run, position: dict[str, Any] | None = None) -> Aggregate:

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from runs import dispatch, policies, queries, store
+from runs import policies, queries, store
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
@@ -22,7 +22,7 @@ from runs.errors import (
     VersionRequired,
 )
 from runs.models import Approval, Checkpoint, JournalEntry, Run, Step
-from runs.operations.door import aggregate, as_uuid, locked_run, verb
+from runs.operations.door import aggregate, as_uuid, commit, locked_run, verb
 from runs.policies import Actor
 
 CALLS = ("reuse", "again")
@@ -130,7 +130,7 @@ def rewind(
         }
         transition = machine.rewind(target, position, target.values, changes or {}, facts)
         branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason)
-        store.commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
+        commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
         return _enqueued(run, transition)
 
 
@@ -167,7 +167,7 @@ def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
             raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
         canonical.check(reason)
 
-        store.commit(
+        commit(
             run, machine.cancel(run.status, reason=reason[:MAX_REASON]), actor=actor.as_dict(), reason=reason
         )
         run.refresh_from_db()
@@ -175,13 +175,11 @@ def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
 
 
 def _commit(run: Run, transition: Transition, facts: machine.Aggregate, actor: Actor, reason: str) -> Run:
-    store.commit(run, transition, position=facts.position, actor=actor.as_dict(), reason=reason)
+    commit(run, transition, position=facts.position, actor=actor.as_dict(), reason=reason)
     return _enqueued(run, transition)
 
 
 def _enqueued(run: Run, transition: Transition) -> Run:
-    for address in transition.ready:
-        dispatch.enqueue(run.pk, run.branch, address)
     run.refresh_from_db()
     return run
 

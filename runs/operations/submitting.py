@@ -4,12 +4,12 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runs import dispatch, policies, store, workflows
+from runs import policies, store, workflows
 from runs.engine import Workflow, canonical, machine, position
 from runs.engine.canonical import Json
 from runs.errors import BadRequest, InputRequired, KeyReused
 from runs.models import IdempotencyRecord, Run
-from runs.operations.door import joining
+from runs.operations.door import commit, joining
 from runs.operations.registering import version_for
 from runs.policies import Actor
 
@@ -74,9 +74,7 @@ def submit(
         document = position.first(chosen, state)
         run_facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
         transition = machine.start(run_facts)
-        store.commit(run, transition, position=document, actor=actor.as_dict())
-        for address in transition.ready:
-            dispatch.enqueue(run.pk, run.branch, address)
+        commit(run, transition, position=document, actor=actor.as_dict())
         run.refresh_from_db()
         return Submitted(run, replayed=False)
 

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import psycopg
 from celery import current_app
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from redis import Redis, RedisError
 
 from runs import dispatch, store
@@ -20,10 +20,10 @@ from runs.engine import machine
 from runs.engine import position as at
 from runs.engine.machine import Transition
 from runs.engine.status import StepStatus
-from runs.errors import CheckpointUnreadable, HitlError
+from runs.errors import Busy, CheckpointUnreadable
 from runs.models import Run, Step, Wait
 from runs.operations.deciding import expire, fail_unreadable
-from runs.operations.door import aggregate
+from runs.operations.door import aggregate, commit
 from runs.policies import SYSTEM
 
 SWEEPER: Final = "sweeper"
@@ -73,7 +73,11 @@ def _each(items: Iterable[Item], handle: Callable[[Item], bool], swept: Swept) -
     for item in items:
         try:
             done += handle(item)
-        except (HitlError, DatabaseError):
+        except Busy:
+            logger.info("somebody holds the run of %r; the sweeper tries again", item)
+        except Exception as error:  # authors' validators and routers run here too; none may stop the others
+            if isinstance(error, store.LOST) and not store.is_connected():
+                raise  # nothing else will work either; the next round does
             swept.failed += 1
             logger.exception("the sweeper could not handle %r; it tries again", item)
     return done
@@ -83,7 +87,9 @@ def _take_over(step: Step) -> bool:
     """A step whose worker is gone is ready again; the old worker's token is worth nothing from here on."""
     with transaction.atomic(durable=True):
         run = store.lock_run(step.run_id)
-        now = Step.objects.select_for_update().get(run=run, branch=step.branch, address=step.address)
+        now = Step.objects.select_for_update(no_key=True).get(
+            run=run, branch=step.branch, address=step.address
+        )
         if now.status != StepStatus.EXECUTING or now.token != step.token or now.epoch != run.epoch:
             return False
         lapsed = now.lease_until is not None and now.lease_until < store.now()
@@ -137,9 +143,7 @@ def _facts(run: Run) -> machine.Aggregate | None:
 
 
 def _commit(run: Run, transition: Transition) -> None:
-    store.commit(run, transition, actor=SYSTEM)
-    for address in transition.ready:
-        dispatch.enqueue(run.pk, run.branch, address)
+    commit(run, transition, actor=SYSTEM)
 
 
 def _hint() -> int:

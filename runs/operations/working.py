@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -23,9 +24,10 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Aggregate, Transition
 from runs.engine.workflow import RISKS
-from runs.errors import CheckpointUnreadable, LateResult, StepError, UnknownWorkflow
+from runs.errors import Busy, CheckpointUnreadable, LateResult, NotFound, StepError, UnknownWorkflow
 from runs.models import Approval, Run
 from runs.operations.deciding import fail_unreadable
+from runs.operations.door import commit
 from runs.store import Claimed, Held, Weights
 
 logger = logging.getLogger(__name__)
@@ -106,6 +108,10 @@ def advance(*, run_id: uuid.UUID, branch: int, address: str) -> None:
     except CheckpointUnreadable as error:
         fail_unreadable(run_id=run_id, error=error)
         return
+    except (Busy, NotFound) as error:
+        # A slot is worth more than this hint: the sweeper gives another one while the step is ready.
+        logger.info("the step was not taken: %s", error, extra={"run": str(run_id), "step": address})
+        return
     if claimed is None:
         logger.debug("duplicate_delivery_ignored", extra={"run": str(run_id), "step": address})
         return
@@ -141,15 +147,17 @@ class _Port:
     ordinal: int = 0
 
     def entries(self) -> list[Entry]:
-        held = self.slice.held
-        return store.journal(held.run_id, self.slice.branch, held.step.address)
+        held, branch = self.slice.held, self.slice.branch
+        if held.is_fresh and branch.no == 1:
+            return []  # nobody has been here, and there is no other branch to reuse from
+        return store.persistently(partial(store.journal, held.run_id, branch, held.step.address))
 
     def commit_call(self, call: Call) -> None:
         store.commit_call(self.slice.held, call, head=self.slice.head, ordinal=self.ordinal)
         self.ordinal += 1
 
     def approved_digest(self, approval_id: str) -> str:
-        return store.approved_digest(approval_id)
+        return store.persistently(partial(store.approved_digest, approval_id))
 
 
 class Slice:
@@ -159,6 +167,7 @@ class Slice:
         self.worker = me
         self.held = claimed.held
         self.branch = claimed.branch
+        self.project_id = claimed.run.project_id
         self.workflow: Workflow = workflows.get(claimed.run.workflow, claimed.run.workflow_version)
         self.head = claimed.run.head
         self.weights = Weights.of(claimed.run)
@@ -246,13 +255,14 @@ class Slice:
         )
         self.head = committed.checkpoint
         self.run.values = transition.values or self.run.values
+        dispatch.announce_step(self.project_id, self.held.run_id)
         if committed.next is None:
             dispatch.send(self.held.run_id, self.held.branch, transition.next_steps[0].address)
         return committed.next
 
     def _park(self, asked: Asked) -> None:
         transition = machine.park(self.run, self.held.step, asked.document, asked.digest)
-        self._commit(transition, opened=self._approval(asked))
+        self._commit(transition, opened=store.persistently(partial(self._approval, asked)))
 
     def _fail(self, failed: Failed) -> None:
         delay = machine.delay_of(
@@ -271,11 +281,13 @@ class Slice:
 
     def _commit(self, transition: Transition, *, opened: Approval | None = None) -> None:
         """Store a transition that is not an ordinary step: under the run's lock, still fenced by the token."""
+        store.persistently(partial(self._store, transition, opened))
+
+    def _store(self, transition: Transition, opened: Approval | None) -> None:
         with transaction.atomic(durable=True):
-            run = store.lock_run(self.held.run_id)
-            store.commit(run, transition, position=self.run.position, held=self.held, opened=opened)
-            for address in transition.ready:
-                dispatch.enqueue(run.pk, run.branch, address)
+            # However long it takes: giving up would throw away what the body did, and the keeper renews meanwhile.
+            run = store.lock_run(self.held.run_id, patience=None)
+            commit(run, transition, position=self.run.position, held=self.held, opened=opened)
 
     def _approval(self, asked: Asked) -> Approval:
         """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
