@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, inbox, runs
+from runs.web import account, inbox, live, runs
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -21,6 +21,9 @@ urlpatterns = [
     path("runs/<uuid:run_id>/rewind/<int:no>/", runs.rewind, name="run-rewind"),
     path("runs/<uuid:run_id>/edit-state/", runs.edit_state, name="run-edit-state"),
     path("runs/<uuid:run_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("live/state/inbox", live.inbox_state, name="live-inbox"),
+    path("live/state/runs", live.runs_state, name="live-runs"),
+    path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
     path("tokens/", account.tokens, name="tokens"),
     path("tokens/<uuid:token_id>/revoke/", account.revoke, name="token-revoke"),
 ]

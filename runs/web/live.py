@@ -1,0 +1,62 @@
+"""What an open page would read now, in a few bytes: asked by the streams at every change and heartbeat.
+
+`mark` says whether anything is different, `listen` which id the stream wakes up for, `tell` what the page is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse, JsonResponse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from runs import queries
+from runs.errors import HitlError, NotSignedIn
+from runs.web.door import Request, enter
+
+State = Callable[..., dict[str, Any]]
+
+
+def _answers(state: State) -> Callable[..., HttpResponse]:
+    """A view for the streams alone: no page and no redirect, only the status when something is refused."""
+
+    @never_cache
+    @require_safe
+    @wraps(state)
+    def view(request: Request, **kwargs: Any) -> HttpResponse:
+        try:
+            if not request.user.is_authenticated:
+                raise NotSignedIn
+            enter(request)
+            return JsonResponse(state(request, **kwargs))
+        except HitlError as error:
+            return JsonResponse({"code": error.code}, status=error.http_status)
+
+    return view
+
+
+@_answers
+def run_state(request: Request, run_id: UUID) -> dict[str, Any]:
+    run = queries.run_mark(request.actor.project.pk, run_id)
+    return {
+        "listen": str(run.pk),
+        "mark": f"{run.seq}-{run.status}",
+        "tell": {"seq": run.seq, "status": run.status},
+        "ended": run.is_terminal,
+    }
+
+
+@_answers
+def runs_state(request: Request) -> dict[str, Any]:
+    project = request.actor.project.pk
+    return {"listen": str(project), "mark": queries.runs_mark(project), "tell": {}}
+
+
+@_answers
+def inbox_state(request: Request) -> dict[str, Any]:
+    project = request.actor.project.pk
+    return {"listen": str(project), "mark": queries.approvals_mark(project), "tell": {}}
