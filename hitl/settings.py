@@ -58,11 +58,15 @@ ROOT_URLCONF = "hitl.urls"
 WSGI_APPLICATION = "hitl.wsgi.application"
 APPEND_SLASH = True
 
+LOADERS = [
+    "django.template.loaders.filesystem.Loader",
+    "django.template.loaders.app_directories.Loader",
+]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
+        "APP_DIRS": not DEBUG,
         "OPTIONS": {
             "context_processors": [
                 "django.template.context_processors.debug",
@@ -70,7 +74,9 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "runs.web.context.frame",
-            ]
+            ],
+            # Read anew for each page, so that a changed template shows without a restart.
+            **({"loaders": LOADERS} if DEBUG else {}),
         },
     }
 ]

@@ -38,7 +38,7 @@ from hitl.process import Child, Guard, Identity, end, myself
 from hitl.processes import Launch, services
 
 GRACE = 10.0  # a worker finishes its step
-READY_SECONDS = 40
+READY_SECONDS = 60
 PORTS_TO_TRY = 20
 BACKOFF = (0, 1, 2, 5, 10)
 QUICK_END = 10.0  # a process that ends sooner than this is broken rather than unlucky
