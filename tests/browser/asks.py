@@ -1,0 +1,44 @@
+"""Short ways to what the tests look at."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Page
+
+from tests.acceptance.site import Site
+
+
+def asked(site: Site, workflow: str = "one", **input: Any) -> tuple[str, str]:
+    """Submit a run that asks; its id and the id of its approval."""
+    run_id = site.start(workflow, **input)
+    return run_id, str(site.approval(run_id)["id"])
+
+
+def state(site: Site, run_id: str) -> dict[str, Any]:
+    answer = site.as_("olga").get(f"/runs/{run_id}")
+    return dict(answer.json()["state"])
+
+
+def card(page: Page, approval_id: str) -> None:
+    page.goto(f"/inbox/{approval_id}/")
+
+
+def answers(page: Page, name: str) -> None:
+    """Press one of the four answers."""
+    page.locator(f"button.answer:has-text('{name}')").click()
+
+
+def said(page: Page) -> str:
+    """What the page tells after something was done."""
+    return page.locator("#toasts .toast p").first.inner_text()
+
+
+def path(page: Page) -> str:
+    return urlsplit(page.url).path
+
+
+def outcomes(site: Site, approval_id: str) -> list[str]:
+    rows = site.sql("SELECT outcome FROM runs_vote WHERE approval_id = %s ORDER BY id", approval_id)
+    return [row["outcome"] for row in rows]

@@ -1,0 +1,132 @@
+"""A site with people, workflows that ask what a test tells them, and browsers that are signed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
+
+from tests.acceptance.seed import PASSWORD
+from tests.acceptance.site import Site
+from tests.kit.servers import Servers
+from tests.kit.stack import APPS, Stack
+
+WIDE = {"width": 1440, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/browser" in str(item.path):
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(servers: Servers) -> Iterator[Site]:
+    """One for all tests here: web, a worker, a sweeper. Each test starts runs of its own."""
+    stack = Stack(servers, env={"HITL_WORKFLOW_APPS": ",".join([*APPS, "tests.browser.flows"])})
+    try:
+        site = Site(stack)
+        stack.sql(
+            "UPDATE runs_user SET password = (SELECT password FROM runs_user WHERE username = 'frida')"
+            " WHERE NOT is_service"
+        )
+        stack.start(workers=["w1"])
+        yield site
+        site.close()
+    finally:
+        stack.stop()
+
+
+class Watched:
+    """A browser context with its page, and everything in it that should not have happened."""
+
+    def __init__(self, context: BrowserContext, url: str) -> None:
+        self.context, self.url = context, url
+        self.faults: list[str] = []
+        self.page = self.open()
+
+    def open(self) -> Page:
+        page = self.context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
+        page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("response", self._note)
+        page.on("console", lambda said: self._console(said.type, said.text))
+        page.on("request", lambda request: self._request(request.url))
+        return page
+
+    def _note(self, response: Response) -> None:
+        if response.status >= 500:
+            self.faults.append(f"{response.status} {response.url}")
+
+    def _console(self, kind: str, text: str) -> None:
+        if kind == "error" and "status of 4" not in text:
+            self.faults.append(f"console: {text[:300]}")
+
+    def _request(self, url: str) -> None:
+        if not url.startswith((self.url, "data:")):
+            self.faults.append(f"request to {url}")
+
+
+Opens = Callable[..., Watched]
+
+
+@pytest.fixture
+def opens(browser: Browser, site: Site) -> Iterator[Opens]:
+    """`opens("frida")`: her browser, signed in; `opens(None)`: nobody's. Fails at the end if anything went wrong in it."""
+    made: list[Watched] = []
+
+    def open_(person: str | None = "frida", **options: Any) -> Watched:
+        state = _signed_in(browser, site, person) if person else None
+        given = {"viewport": WIDE, "base_url": site.stack.url, "storage_state": state, **options}
+        made.append(Watched(browser.new_context(**given), site.stack.url))
+        return made[-1]
+
+    yield open_
+    for watched in made:
+        watched.context.close()
+    assert [fault for watched in made for fault in watched.faults] == []
+
+
+@pytest.fixture
+def frida(opens: Opens) -> Page:
+    return opens("frida").page
+
+
+@pytest.fixture
+def olga(opens: Opens) -> Page:
+    return opens("olga").page
+
+
+_states: dict[tuple[str, str], Any] = {}
+
+
+def _signed_in(browser: Browser, site: Site, person: str) -> Any:
+    """Cookies of a person who signed in on the page, once a session."""
+    key = (site.stack.url, person)
+    if key not in _states:
+        context = browser.new_context(base_url=site.stack.url)
+        page = context.new_page()
+        sign_in(page, person)
+        _states[key] = context.storage_state()
+        context.close()
+    return _states[key]
+
+
+def sign_in(page: Page, person: str) -> None:
+    page.goto("/sign-in/")
+    page.get_by_label("Name").fill(person)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/inbox/**")

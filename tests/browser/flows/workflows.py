@@ -1,0 +1,98 @@
+"""Workflows that ask exactly what a test tells them to ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from runs.engine import Action, Ask, Workflow
+
+
+class Asking(BaseModel):
+    """args, parameters of the schema, what may be edited, and every text that people read."""
+
+    args: Any = {}
+    properties: dict[str, Any] | None = None
+    editable: list[str] = []
+    allowed: list[str] | None = None
+    title: str = "Do it"
+    reason: str = ""
+    note: str = ""
+    facts: dict[str, Any] = {}
+    told: Any = None
+    seen: Any = None
+
+
+def question(state: Asking) -> Ask:
+    schema = {"type": "object", "properties": state.properties} if state.properties is not None else None
+    action = Action(
+        "write",
+        state.args,
+        schema=schema,
+        editable=state.editable,
+        allowed=state.allowed,
+        effect="irreversible",
+        risk="high",
+    )
+    return Ask(
+        action,
+        title=state.title,
+        facts=dict(state.facts),
+        reason=state.reason,
+        agent_note=state.note,
+    )
+
+
+def asking(name: str, **options: Any) -> Workflow:
+    """draft -> confirm -> apply; a reject goes to `refuse`, an answer to `hear`."""
+    flow = Workflow(name, version=1, state=Asking)
+
+    @flow.node
+    def draft(state: Asking, ctx: Any) -> dict[str, Any]:
+        return {"told": ctx.call(len, str(state.args), name="measure")}
+
+    @flow.approval(reviewers=["finance"], editor_may_approve=True, **options)
+    def confirm(state: Asking, ctx: Any) -> Ask:
+        return question(state)
+
+    @flow.node(name="apply")
+    def apply_(state: Asking, ctx: Any) -> dict[str, Any]:
+        return {"seen": ctx.approved("confirm").args}
+
+    @flow.node
+    def refuse(state: Asking, ctx: Any) -> dict[str, Any]:
+        return {"told": ctx.decision("confirm").comment}
+
+    @flow.node
+    def hear(state: Asking, ctx: Any) -> dict[str, Any]:
+        return {"told": ctx.decision("confirm").message}
+
+    flow.edge("draft", "confirm")
+    flow.choose("confirm", approve="apply", reject="refuse", respond="hear")
+    return flow
+
+
+one = asking("one", due="24h")
+two = asking("two", quorum=2)
+careful = asking("careful", reason_required=True)
+
+
+several = Workflow("several", version=1, state=Asking)
+
+
+@several.approval(name="confirm", reviewers=["finance"], editor_may_approve=True)
+def _three(state: Asking, ctx: Any) -> Ask:
+    actions = [
+        Action("pay", {"amount": 10, "to": "a"}, key="first", editable=["amount"], effect="irreversible"),
+        Action("mail", {"text": "Dear customer,\nwe paid."}, key="second"),
+    ]
+    return Ask(actions, title=state.title)
+
+
+@several.node(name="apply")
+def _apply(state: Asking, ctx: Any) -> dict[str, Any]:
+    return {"seen": [ctx.decision("confirm").outcome, ctx.approved("confirm", key="first").args]}
+
+
+several.choose("confirm", approve="apply", mixed="apply", reject="apply")
