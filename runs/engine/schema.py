@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from runs.engine.canonical import Json, visible
 from runs.engine.patch import pointer
 from runs.errors import Problem
 
 _MOST = 20
+# A registry of our own that knows nothing else: the package's default one opens the address of any $ref, files too.
+_NOWHERE: Registry[Any] = Registry()
 
 
 def check_schema(schema: Json) -> list[Problem]:
@@ -30,12 +35,15 @@ def validate(document: Json, schema: Json) -> list[Problem]:
     if schema is None or schema is True:
         return []
     problems = []
-    for error in Draft202012Validator(schema).iter_errors(document):
-        problems.append(
-            Problem(pointer(list(error.absolute_path)), _code(error), visible(error.message)[:500])
-        )
-        if len(problems) == _MOST:
-            break
+    validator = Draft202012Validator(schema, registry=_NOWHERE)
+    try:
+        for error in islice(validator.iter_errors(document), _MOST):
+            path = pointer(list(error.absolute_path))
+            problems.append(Problem(path, _code(error), visible(error.message)[:500]))
+    except Unresolvable as error:
+        problems.append(Problem("", "bad_schema", f"the schema refers to {error.ref!r}, which is not in it"))
+    except RecursionError:
+        problems.append(Problem("", "bad_schema", "the schema goes deeper into itself than can be followed"))
     return problems
 
 
