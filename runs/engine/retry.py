@@ -38,8 +38,8 @@ class Retry:
         for name, value in numbers.items():
             if not math.isfinite(value) or value < 0:
                 raise WorkflowError(f"Retry({name}={value!r}): a finite number, not below 0, is needed.")
-        if self.attempts < 1:
-            raise WorkflowError(f"Retry(attempts={self.attempts!r}): at least 1 is needed.")
+        if not self.attempts >= 1 or self.attempts % 1:
+            raise WorkflowError(f"Retry(attempts={self.attempts!r}): a whole number, at least 1, is needed.")
         if self.jitter > 1:
             raise WorkflowError(f"Retry(jitter={self.jitter!r}): at most 1 is possible.")
 
@@ -52,10 +52,14 @@ class Retry:
     def delay(self, *, failures: int, draw: float) -> float:
         """Seconds to wait after `failures` failures; `draw` is a random number from 0 to 1."""
         longest = min(self.max, LONGEST_DELAY)
-        # In logarithms, so that 1.0 * 2 ** 5000 is simply the longest wait and not an overflow.
-        exponent = math.log(self.initial or 1e-9) + (failures - 1) * math.log(self.multiplier or 1e-9)
-        plain = longest if exponent >= math.log(longest or 1e-9) else math.exp(exponent)
-        return plain * (1 - self.jitter + self.jitter * draw)
+        if 0 in (longest, self.initial) or (self.multiplier == 0 and failures > 1):
+            return 0.0
+        plain = min(longest, self.initial)
+        if failures > 1:
+            # In logarithms, so that 1.0 * 2 ** 5000 is simply the longest wait and not an overflow.
+            exponent = math.log(self.initial) + (failures - 1) * math.log(self.multiplier)
+            plain = longest if exponent >= math.log(longest) else min(longest, math.exp(exponent))
+        return plain * (1 - self.jitter * (1 - draw))
 
 
 ONCE = Retry(attempts=1)
