@@ -12,9 +12,9 @@ from rest_framework.request import Request
 
 from runs import queries
 from runs.api.faults import CsrfFailed
-from runs.errors import NotSignedIn
+from runs.errors import Forbidden, NotFound, NotSignedIn
 from runs.live.presence import note_use
-from runs.models import ApiToken, User
+from runs.models import ApiToken, Project, User
 from runs.operations.tokens import token_digest
 from runs.policies import Actor
 
@@ -47,8 +47,15 @@ class Session(BaseAuthentication):
         if not isinstance(user, User) or not user.is_active:
             return None
         _check_csrf(inner)
-        project = queries.project_of(user, request.META.get("HTTP_HITL_PROJECT"))
+        project = _project(user, request.META.get("HTTP_HITL_PROJECT"))
         return user, Actor(user, project, "session", _address(request))
+
+
+def _project(user: User, slug: str | None) -> Project:
+    try:
+        return queries.project_of(user, slug)
+    except NotFound:
+        raise Forbidden("You are no member of this project.") from None
 
 
 def _refuse_in_address(request: Request) -> None:

@@ -43,6 +43,8 @@ class SignedInMember(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         actor = actor_of(request)
+        if isinstance(view, Endpoint):
+            view.actor = actor
         if not actor.roles:
             raise Forbidden("You are no member of this project.")
         scope: str | None = getattr(view, "read_scope", None)
@@ -69,6 +71,7 @@ class Endpoint(APIView):
     read_scope: ClassVar[str] = ""
     reads: ClassVar[frozenset[str]] = frozenset({"GET", "HEAD"})
     document: ClassVar[str] = ""
+    actor: Actor | None = None
 
     def get_exception_handler(self) -> Any:
         return problems.answer
@@ -85,10 +88,9 @@ class Endpoint(APIView):
         return answer
 
     def _note_denied(self, request: Request, code: str) -> None:
-        actor = request.auth
-        if isinstance(actor, Actor):
+        if self.actor is not None:
             verb = f"read {self.__class__.__name__}"[:40]
-            audit_denied(actor, verb, self.kwargs.get("id", request.path), code)
+            audit_denied(self.actor, verb, self.kwargs.get("id", request.path), code)
 
 
 class Public(Endpoint):

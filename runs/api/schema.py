@@ -90,7 +90,7 @@ SUBMITTING: Final = (
     "key_reused",
     "missing_scope",
 )
-ALWAYS: Final = ("not_authenticated", "forbidden", "database_error")
+ALWAYS: Final = ("bad_request", "not_authenticated", "forbidden", "database_error")
 
 
 def described(
@@ -108,7 +108,7 @@ def described(
     """Describe one operation. answers: status and shape; errors: codes, beyond those that every operation may answer."""
     faults = list(errors) if public else [*ALWAYS, *errors]
     if body is not None:
-        faults += ["bad_request", "unknown_field", "invalid_json", "too_large", "unsupported_media_type"]
+        faults += ["csrf_failed", "unknown_field", "invalid_json", "too_large", "unsupported_media_type"]
     if query is not NoQuery:
         faults += ["invalid_parameter", "unknown_field"]
     shown = [OpenApiExample(name, value=value, request_only=True) for name, value in (examples or {}).items()]

@@ -105,7 +105,10 @@ class Api:
 def checked(method: str, address: str, response: HttpResponse) -> Reply:
     """The reply, after it was found to be what the description says."""
     text = response.content.decode()
-    assert response.headers["Content-Type"].partition(";")[0] in ("application/json", "application/problem+json"), text
+    assert response.headers["Content-Type"].partition(";")[0] in (
+        "application/json",
+        "application/problem+json",
+    ), text
     body = strict(text) if text else None
     reply = Reply(response.status_code, body, response.headers, text)
     operation = described(method, address)
@@ -135,9 +138,9 @@ def description() -> dict[str, Any]:
 def described(method: str, address: str) -> dict[str, Any] | None:
     """The operation of the description that answers this request, if there is one."""
     path = address.partition("?")[0].rstrip("/")
-    for template, operations in description()["paths"].items():
+    for template, methods in description()["paths"].items():
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
-            found: dict[str, Any] | None = operations.get("get" if method == "HEAD" else method.lower())
+            found: dict[str, Any] | None = methods.get("get" if method == "HEAD" else method.lower())
             return found
     return None
 
@@ -151,7 +154,9 @@ def _check(operation: Mapping[str, Any], reply: Reply) -> None:
         _validator(told["content"][kind]["schema"]["$ref"]).validate(reply.body)
     if reply.status >= 400:
         codes = "" if told is None else told["description"]
-        assert reply.body["code"] in codes.split(", "), f"{name}: {reply.status} {reply.body['code']} is not described"
+        assert reply.body["code"] in codes.split(", "), (
+            f"{name}: {reply.status} {reply.body['code']} is not described"
+        )
 
 
 @cache
@@ -216,8 +221,6 @@ def outsider(house: House) -> Api:
     return api_of(other.olga)
 
 
-
-
 # ---- at the same time
 
 
@@ -241,7 +244,18 @@ def at_once(calls: Sequence[Callable[[], Reply]]) -> list[Reply]:
 
 def every_row() -> dict[str, list[Any]]:
     """All rows of runs, approvals and their history: what reading must not change."""
-    kinds: list[type[Model]] = [Run, Branch, Checkpoint, Event, Step, JournalEntry, Wait, Approval, Revision, Vote]
+    kinds: list[type[Model]] = [
+        Run,
+        Branch,
+        Checkpoint,
+        Event,
+        Step,
+        JournalEntry,
+        Wait,
+        Approval,
+        Revision,
+        Vote,
+    ]
     return {kind.__name__: list(kind.objects.order_by("pk").values()) for kind in kinds}  # type: ignore[attr-defined]
 
 

@@ -89,7 +89,9 @@ def test_an_input_that_breaks_the_schema_is_told_by_its_own_pointers(shop: Api) 
     assert Run.objects.count() == 0
 
 
-@pytest.mark.parametrize("raw", ["", "   ", "[]", '"x"', "5", "null", "{", "{'a': 1}", '{"a": 1} x', "\ufeff{}"])
+@pytest.mark.parametrize(
+    "raw", ["", "   ", "[]", '"x"', "5", "null", "{", "{'a': 1}", '{"a": 1} x', "\ufeff{}"]
+)
 def test_what_is_no_json_object_is_refused(shop: Api, raw: str) -> None:
     reply = shop.ask("POST", "runs", raw=raw)
     assert reply.status == 400
@@ -106,7 +108,9 @@ def test_bytes_that_are_not_utf8_are_refused(shop: Api) -> None:
     assert shop.ask("POST", "runs", raw=b'{"workflow": "\xff"}').codes == ["not_utf8"]
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
 def test_another_content_type_than_json_is_refused(shop: Api, kind: str) -> None:
     reply = shop.ask("POST", "runs", raw='{"workflow": "echo", "input": {}}', content_type=kind)
     assert (reply.status, reply.code) == (415, "unsupported_media_type")
@@ -151,7 +155,9 @@ def test_numbers_that_are_not_finite_are_refused(shop: Api, literal: str) -> Non
     assert (reply.status, reply.codes, reply.paths) == (400, ["non_finite_number"], ["/value"])
 
 
-@pytest.mark.parametrize("literal", ['"nan"', '"Infinity"', "1e+308", "5e-324", "-0.0", "1.0", "0.2345678901234568"])
+@pytest.mark.parametrize(
+    "literal", ['"nan"', '"Infinity"', "1e+308", "5e-324", "-0.0", "1.0", "0.2345678901234568"]
+)
 def test_other_numbers_and_texts_come_back_as_they_were(shop: Api, literal: str) -> None:
     """C02."""
     reply = shop.ask("POST", "runs", raw=raw_input(f'{{"value": {literal}}}'))
@@ -230,7 +236,12 @@ def test_quotes_that_are_never_closed_are_refused_at_once(shop: Api) -> None:
 
 def test_the_same_key_and_body_lead_to_the_same_run(shop: Api) -> None:
     """C10 a: the order of keys does not matter."""
-    first = shop.ask("POST", "runs", raw=raw_input('{"name": "n", "value": {"z": 1, "y": 2}}'), headers={"Idempotency_Key": "K"})
+    first = shop.ask(
+        "POST",
+        "runs",
+        raw=raw_input('{"name": "n", "value": {"z": 1, "y": 2}}'),
+        headers={"Idempotency_Key": "K"},
+    )
     other_order = '{"input": {"value": {"y": 2, "z": 1}, "name": "n"}, "workflow": "echo"}'
     again = shop.ask("POST", "runs", raw=other_order, headers={"Idempotency_Key": "K"})
     assert (first.status, again.status) == (201, 200)
@@ -271,7 +282,9 @@ def test_a_key_counts_for_a_day(shop: Api) -> None:
     assert shop.post("runs", echo(), Idempotency_Key="K").status == 201
 
 
-def test_a_key_is_shared_by_the_tokens_of_a_project_and_by_nobody_else(house: House, shop: Api, outsider: Api) -> None:
+def test_a_key_is_shared_by_the_tokens_of_a_project_and_by_nobody_else(
+    house: House, shop: Api, outsider: Api
+) -> None:
     """C105, C86."""
     first = shop.post("runs", echo(), Idempotency_Key="K")
     assert api_of(house.olga).post("runs", echo(), Idempotency_Key="K").body["id"] == first.body["id"]
