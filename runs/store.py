@@ -161,33 +161,35 @@ def now() -> datetime:
 def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run:
     """The run's row, locked until the transaction ends. Raises `NotFound`, or `Busy` after `patience` seconds (None: never).
 
-    NO KEY, because rows that name the run check that it exists: a call that is just being committed holds its step and
-    would wait for the run, while whoever holds the run waits for the step.
+    The rest of the transaction waits no longer for any lock. NO KEY, because rows that name the run check that it exists:
+    a call that is just being committed holds its step and would wait for the run, while whoever holds the run waits for
+    the step.
     """
-    with _patience(patience, Busy):
+    if patience is not None:
+        _set_lock_timeout(f"{patience * 1000:.0f}ms")
+    with _refusing(Busy):
         run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
         raise NotFound()
     return run
 
 
-@contextmanager
-def _patience(seconds: float | None, refusal: type[HitlError]) -> Iterator[None]:
-    """Wait at most so long for a lock inside; what the transaction does afterwards waits as before."""
-    if seconds is None:
-        yield
-        return
+def _set_lock_timeout(text: str) -> str:
+    """Set for the transaction how long it waits for a lock; returns what it was."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('lock_timeout')")
-        before = cursor.fetchone()[0]
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{seconds * 1000:.0f}ms"])
-        try:
-            yield
-        except DatabaseError as error:
-            if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
-                raise refusal() from None
-            raise
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [before])
+        cursor.execute("SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [text])
+        before: str = cursor.fetchone()[0]
+    return before
+
+
+@contextmanager
+def _refusing(refusal: type[HitlError]) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+            raise refusal() from None
+        raise
 
 
 def refusal_of(error: DatabaseError) -> HitlError:
@@ -779,7 +781,8 @@ def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, r
 
     Waits for a transaction that is just taking it. Raises `IdempotencyInProgress` after five seconds.
     """
-    with _patience(KEY_SECONDS, IdempotencyInProgress), connection.cursor() as cursor:
+    before = _set_lock_timeout(f"{KEY_SECONDS:.0f}s")
+    with _refusing(IdempotencyInProgress), connection.cursor() as cursor:
         cursor.execute(
             """
             INSERT INTO runs_idempotencyrecord (project_id, endpoint, key, fingerprint, run_id)
@@ -791,7 +794,9 @@ def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, r
             """,
             [project_id, endpoint, key, fingerprint, run_id],
         )
-        return cursor.fetchone() is not None
+        taken = cursor.fetchone() is not None
+    _set_lock_timeout(before)  # the transaction is the caller's
+    return taken
 
 
 def waiting_for(run: Run) -> list[Json]:
