@@ -30,6 +30,7 @@ app.conf.update(
     task_serializer="json",
     accept_content=["json"],
     worker_prefetch_multiplier=1,
+    worker_disable_prefetch=True,  # a busy child fetches nothing that an idle worker could do
     worker_cancel_long_running_tasks_on_connection_loss=False,
     # The nameless exchange leads to the queue of that name without a binding kept in Redis: after FLUSHALL
     # messages still arrive.

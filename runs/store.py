@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -72,6 +73,7 @@ PATCH_OVERHEAD: Final = 256
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 KEY_SECONDS: Final = 5.0  # how long a request waits for the first one with the same idempotency key
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
+FORGOTTEN_AFTER: Final = 2.0  # seconds more, and workers take it without being told
 LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
 logger = logging.getLogger(__name__)
@@ -866,9 +868,24 @@ class Keeper:
             [settings.HITL_LEASE_SECONDS, self.id, list(tokens)],
         )
 
-    def check(self) -> None:
-        """Notice a lost connection and take the lock again."""
-        self._locked().execute("SELECT 1")
+    def listen(self, seconds: float) -> None:
+        """Wait, but notice at once when the connection ends: raises `psycopg.Error` then.
+
+        A sweeper gives a free lock one second; polling as rarely as that would let it count the living among the dead.
+        """
+        held = self._locked()
+        ready, _, _ = select.select([held.fileno()], [], [], seconds)
+        if ready:
+            held.execute("SELECT 1")
+
+    def forgotten_step(self) -> tuple[uuid.UUID, int, str] | None:
+        """A ready step that has lain for longer than the sweeper would have let it; it counts as told from now on."""
+        row = (
+            self._locked()
+            .execute(_UNHINTED, {"after": HINT_AGAIN_AFTER + FORGOTTEN_AFTER, "limit": 1})
+            .fetchone()
+        )
+        return (row[0], row[1], row[2]) if row else None
 
     def leave(self) -> None:
         held = self._locked()
@@ -978,23 +995,23 @@ def due_waits(*, limit: int = 500) -> list[Wait]:
     return list(due.order_by("due_at", "id")[:limit])
 
 
+_UNHINTED: Final = """
+    UPDATE runs_step SET hinted_at = now()
+    WHERE (run_id, branch, address) IN (
+      SELECT step.run_id, step.branch, step.address
+      FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
+      WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %(after)s)
+        AND run.status IN ('queued', 'running')
+      ORDER BY step.hinted_at LIMIT %(limit)s FOR UPDATE OF step SKIP LOCKED
+    )
+    RETURNING run_id, branch, address
+"""
+
+
 def unhinted_steps(*, limit: int) -> list[tuple[uuid.UUID, int, str]]:
     """Ready steps that no worker took for a while; they count as told again from now on."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE runs_step SET hinted_at = now()
-            WHERE (run_id, branch, address) IN (
-              SELECT step.run_id, step.branch, step.address
-              FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
-              WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %s)
-                AND run.status IN ('queued', 'running')
-              ORDER BY step.hinted_at LIMIT %s FOR UPDATE OF step SKIP LOCKED
-            )
-            RETURNING run_id, branch, address
-            """,
-            [HINT_AGAIN_AFTER, limit],
-        )
+        cursor.execute(_UNHINTED, {"after": HINT_AGAIN_AFTER, "limit": limit})
         return [(row[0], row[1], row[2]) for row in cursor.fetchall()]
 
 
@@ -1008,6 +1025,18 @@ def release(held: Held) -> None:
     Step.objects.filter(
         run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
     ).update(status=StepStatus.READY, token=None, lease_until=None, hinted_at=now())
+
+
+def lapse(held: Held) -> None:
+    """End the lease of a step now: the sweeper takes it over as if the worker had died."""
+    Step.objects.filter(
+        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+    ).update(lease_until=now())
+
+
+def disconnect() -> None:
+    """Close Django's connection of this thread; the next statement opens another."""
+    connection.close()
 
 
 def is_gone(worker: int | None) -> bool:

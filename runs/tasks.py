@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import uuid
+from contextlib import suppress
 from typing import Any
 
+from billiard import active_children
 from celery import shared_task, signals
 
 from runs import operations
@@ -24,7 +28,17 @@ def _check_workflows(**_: Any) -> None:
 
 @signals.worker_process_init.connect
 def _enter(**_: Any) -> None:
-    operations.worker()
+    signal.signal(signal.SIGTERM, lambda *_: operations.stop_soon())
+    operations.worker().look_out()
+
+
+@signals.worker_shutting_down.connect
+def _stop_soon(**_: Any) -> None:
+    """The worker was asked to end: its children need not use up their slices."""
+    for child in active_children():
+        if child.pid:
+            with suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGTERM)
 
 
 @signals.worker_process_shutdown.connect

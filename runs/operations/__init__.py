@@ -16,7 +16,7 @@ from runs.operations.steering import (
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
-from runs.operations.working import Worker, advance, leave, worker
+from runs.operations.working import Worker, advance, leave, stop_soon, worker
 
 __all__ = [
     "ActionDecision",
@@ -42,6 +42,7 @@ __all__ = [
     "revise",
     "revoke_token",
     "rewind",
+    "stop_soon",
     "submit",
     "sweep",
     "worker",

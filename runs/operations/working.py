@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import socket
 import threading
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from django.conf import settings
@@ -30,6 +32,8 @@ from runs.operations.deciding import fail_unreadable
 from runs.operations.door import commit
 from runs.store import Claimed, Held, Weights
 
+KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
+LOOK_EVERY: Final = 3.0  # seconds between two looks for forgotten steps
 logger = logging.getLogger(__name__)
 
 
@@ -38,14 +42,19 @@ class Worker:
 
     A thread renews with a connection of its own, so a body that computes for minutes keeps its lease. Only tokens that are
     in hand are renewed: what this process has let go of, however that came, lapses and is taken over.
+
+    stopping: the process is to end; a step that runs is finished, the next one of its lane is left to others.
     """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.keeper = store.Keeper(socket.gethostname(), self.pid)
         self.id = self.keeper.id
+        self.stopping = False
         self._tokens: set[uuid.UUID] = set()
         self._stop = threading.Event()
+        self._alone: threading.Thread | None = None
+        self._look_at = math.inf
         self.keeper.beat(())
         self._thread = threading.Thread(target=self._keep, name="lease-keeper", daemon=True)
         self._thread.start()
@@ -56,27 +65,56 @@ class Worker:
     def let_go(self, token: uuid.UUID) -> None:
         self._tokens.discard(token)
 
+    def look_out(self) -> None:
+        """From now on, look for steps that nobody was told about: the broker may be away, and the sweeper too."""
+        self._look_at = time.monotonic() + LOOK_EVERY
+
     def leave(self) -> None:
-        """Say that this process ends."""
+        """Say that this process ends, once a step that it found by itself is done."""
+        self.stopping = True
+        if self._alone is not None:
+            self._alone.join()
         self._stop.set()
         self._thread.join(timeout=5)
-        self.keeper.leave()
+        with suppress(psycopg.Error):  # the free lock says it too
+            self.keeper.leave()
 
     def _keep(self) -> None:
-        every = min(1.0, settings.HITL_LEASE_SECONDS / 3)
+        every = settings.HITL_LEASE_SECONDS / 3
         next_beat = 0.0
-        while not self._stop.wait(every):
-            due = time.monotonic() >= next_beat
+        while not self._stop.is_set():
             try:
-                if due:
+                if time.monotonic() >= next_beat:
                     self.keeper.beat(tuple(self._tokens))
-                    next_beat = time.monotonic() + settings.HITL_LEASE_SECONDS / 3
-                else:
-                    self.keeper.check()
-            except psycopg.Error as error:
+                    next_beat = time.monotonic() + every
+                if time.monotonic() >= self._look_at:
+                    self._look()
+                self.keeper.listen(KEEPER_TICK)
+            except (psycopg.Error, OSError) as error:
                 logger.warning("the lease keeper lost its connection: %s", error)
                 self.keeper.drop()
                 next_beat = 0.0
+                self._stop.wait(KEEPER_TICK)
+
+    def _look(self) -> None:
+        """Take a forgotten step if there is nothing else to do. In a thread of its own: the leases go on being renewed."""
+        self._look_at = time.monotonic() + LOOK_EVERY
+        if self._tokens or self.stopping or (self._alone is not None and self._alone.is_alive()):
+            return
+        found = self.keeper.forgotten_step()
+        if found is not None:
+            self._alone = threading.Thread(target=_advance_alone, args=found, name="lookout", daemon=True)
+            self._alone.start()
+
+
+def _advance_alone(run_id: uuid.UUID, branch: int, address: str) -> None:
+    logger.info("a step that nobody was told about is taken", extra={"run": str(run_id), "step": address})
+    try:
+        advance(run_id=run_id, branch=branch, address=address)
+    except Exception:
+        logger.exception("the step could not be advanced", extra={"run": str(run_id), "step": address})
+    finally:
+        store.disconnect()
 
 
 _worker: Worker | None = None
@@ -88,6 +126,12 @@ def worker() -> Worker:
     if _worker is None or _worker.pid != os.getpid():
         _worker = Worker()
     return _worker
+
+
+def stop_soon() -> None:
+    """Finish the step that runs, and leave what comes after it to other workers. Safe in a signal handler."""
+    if _worker is not None:
+        _worker.stopping = True
 
 
 def leave() -> None:
@@ -194,8 +238,17 @@ class Slice:
             except LateResult:
                 self._note_late()
                 return
+            except BaseException:
+                self._give_up()
+                raise
             finally:
                 self.worker.let_go(self.held.token)
+
+    def _give_up(self) -> None:
+        """Nobody runs this step any more. The sweeper books the attempt as crashed, and another worker has it at once."""
+        self.worker.let_go(self.held.token)
+        with suppress(*store.LOST):  # then the lease runs out by itself
+            store.lapse(self.held)
 
     def _one_step(self) -> Held | None:
         outcome = self._run_body()
@@ -244,7 +297,7 @@ class Slice:
             self._commit(transition)
             return None
         self.steps_left -= 1
-        go_on = self.steps_left > 0 and time.monotonic() < self.until
+        go_on = self.steps_left > 0 and time.monotonic() < self.until and not self.worker.stopping
         committed = store.commit_step(
             self.held,
             transition,
