@@ -1,7 +1,7 @@
 """The hash chain of a run's history: how an event's hash is made, and how a whole history is checked.
 
     body = SHA-256(canonical JSON of kind, node, address, branch, epoch, actor, payload hash)
-    hash = SHA-256(hash before || seq as int8 || microseconds as int8 || checkpoint as int4 || body)
+    hash = SHA-256(hash before || seq as int8 || microseconds as int8 || checkpoint as int4, -1 if it made none || body)
 
 The payload itself is only in there through SHA-256(salt || payload), so it can be erased (its salt with it) while the
 chain stays valid. A chain alone proves nothing against who can write the whole table.
@@ -69,7 +69,7 @@ def body(
 
 def link(before: bytes, *, seq: int, at: datetime, checkpoint: int | None, body: bytes) -> bytes:
     micros = (at - _EPOCH) // timedelta(microseconds=1)
-    numbers = struct.pack(">qqi", seq, micros, checkpoint or 0)
+    numbers = struct.pack(">qqi", seq, micros, -1 if checkpoint is None else checkpoint)
     return hashlib.sha256(before + numbers + body).digest()
 
 
