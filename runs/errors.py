@@ -309,6 +309,12 @@ class SchemaViolation(StepError):
     code = "schema_violation"
 
 
+class InvalidCall(StepError):
+    """A call is asked for in a way that the journal cannot hold."""
+
+    code = "invalid_call"
+
+
 class JournalMismatch(StepError):
     """The node asks for something else than its journal holds."""
 

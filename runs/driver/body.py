@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runs.driver.context import AskAgain, Context
+from runs.driver.port import Interrupted
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
@@ -14,7 +15,6 @@ from runs.engine.machine import error_of
 from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
 from runs.engine.workflow import Workflow
-from runs.errors import LateResult
 
 _MAX_TRACEBACK = 8_000
 
@@ -61,7 +61,7 @@ Outcome = Completed | Asked | Failed | Reopened
 
 
 def run_body(scope: StepScope) -> Outcome:
-    """Run the body. `LateResult` passes through: it tells the worker to let go of the step."""
+    """Run the body. What a port raises passes through, first of all `LateResult`: the worker lets go of the step."""
     node = scope.workflow.nodes[scope.step.node]
     try:
         value = node.body(scope.state, scope.context)
@@ -71,8 +71,8 @@ def run_body(scope: StepScope) -> Outcome:
             value, way=scope.workflow.way(node.name), options=node.approval, node=node.name
         )
         return Asked(document, canonical.digest(document))
-    except LateResult:
-        raise
+    except Interrupted as interruption:
+        raise interruption.error from None
     except AskAgain as again:
         return Reopened(again.node, again.reason)
     except Exception as error:  # noqa: BLE001  # an author's code may raise anything

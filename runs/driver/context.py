@@ -7,15 +7,21 @@ import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeVar, get_args
 
-from runs.driver.port import Call, Entry, Port
+from runs.driver.port import Call, Entry, Interrupted, Port
 from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
 from runs.engine.retry import Retry
 from runs.engine.state import storable
-from runs.errors import ApprovalMismatch, JournalMismatch, NotApproved, StateNotStorable
+from runs.engine.workflow import Effect
+from runs.errors import ApprovalMismatch, InvalidCall, JournalMismatch, NotApproved, StateNotStorable
+
+EFFECTS: Final = get_args(Effect)
+MAX_NAME: Final = 200
+MAX_KEY: Final = 100
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +125,7 @@ class Context:
         """
         label = name or str(getattr(function, "__name__", type(function).__name__))
         occurrence = key if key is not None else str(self._count(label))
+        _check_place(label, occurrence, effect)
         given = storable({"args": list(args), "kwargs": dict(kwargs or {})}, path=f"/{label}")
         digest = canonical.digest(given)
         if guarded_by is not None:
@@ -139,8 +146,24 @@ class Context:
             self._call_key = None
         result = canonical.dumps(_result(raw, label))
         took = time.monotonic() - started
-        self.port.commit_call(Call(label, occurrence, digest, result, effect, call_key, took))
+        self._commit(Call(label, occurrence, digest, result, effect, call_key, took))
         return canonical.loads(result)
+
+    def _commit(self, call: Call) -> None:
+        self._ask(lambda: self.port.commit_call(call))
+        assert self._entries is not None
+        # Known from now on: an explicit key may be asked for twice.
+        entry = Entry(
+            call.name, call.occurrence, call.args_digest, call.result, self.branch, True, call.effect
+        )
+        self._entries[call.name, call.occurrence] = entry
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        """Ask the port; what it raises is no failure of the node."""
+        try:
+            return question()
+        except Exception as error:
+            raise Interrupted(error) from error
 
     def _count(self, label: str) -> int:
         self._counts[label] = self._counts.get(label, 0) + 1
@@ -171,14 +194,14 @@ class Context:
         if left is None or left.args_digest != digest:
             return None
         key = self._key_of(label, occurrence)
-        self.port.commit_call(
+        self._commit(
             Call(label, occurrence, digest, left.result, left.effect, key, 0.0, reused_from=left.branch)
         )
         return left.result
 
     def _read_journal(self) -> None:
         self._entries = {}
-        for entry in sorted(self.port.entries(), key=lambda entry: entry.branch):
+        for entry in sorted(self._ask(self.port.entries), key=lambda entry: entry.branch):
             place = self._entries if entry.visible else self._left
             place[entry.name, entry.occurrence] = entry
 
@@ -194,7 +217,8 @@ class Context:
         if action is None or action["decision"] != "approve":
             said = action["decision"] if action else answer["outcome"]
             raise NotApproved(f"{node!r} was not approved: {said}.", node=node, outcome=answer["outcome"])
-        if approved_digest(answer["actions"]) != self.port.approved_digest(answer["approval"]):
+        recorded = self._ask(lambda: self.port.approved_digest(answer["approval"]))
+        if approved_digest(answer["actions"]) != recorded:
             raise AskAgain(node, "payload_changed")
         return Approved(
             node,
@@ -232,6 +256,17 @@ class Context:
         if node not in self.answers:
             raise NotApproved(f"Nothing was decided at {node!r} on the way here.", node=node)
         return self.answers[node]
+
+
+def _check_place(label: str, occurrence: str, effect: str) -> None:
+    """Said before the call is made: afterwards its effect would have happened, and nothing would know of it."""
+    if effect not in EFFECTS:
+        raise InvalidCall(f"effect={effect!r} of the call {label!r} is not one of {', '.join(EFFECTS)}.")
+    for what, text, longest in (("name", label, MAX_NAME), ("key", occurrence, MAX_KEY)):
+        if not 0 < len(text) <= longest or canonical.visible(text) != text:
+            raise InvalidCall(
+                f"The {what} {text!r:.300} of a call is not a text of 1 to {longest} characters."
+            )
 
 
 def _check_guard(

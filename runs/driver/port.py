@@ -6,6 +6,17 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
+class Interrupted(BaseException):
+    """The step cannot go on in this worker: it was taken over, or the database is away.
+
+    A BaseException, so that no author's `except Exception` takes it for a failed call and goes on.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A committed result of a call. `branch` is where it was committed; `visible` if that counts for this branch."""
