@@ -256,10 +256,10 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
     """
     node = run.workflow.nodes[step.node]
     event = Event("approval_decided", {"outcome": outcome, **decision}, step.node, step.address)
-    target = _way_of(run, node, outcome, decision)
-    if target is None:
-        return _refused(run, step, outcome, decision, event)
     try:
+        target = _way_of(run, node, outcome, decision)
+        if target is None:
+            return _refused(run, step, outcome, decision, event)
         return _go_on(
             run,
             step,
@@ -269,7 +269,9 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
             event=event,
             decision=(step.node, decision),
         )
-    except StepError as error:
+    except Exception as error:  # a router or an output function is an author's code; the decision stands
+        if isinstance(error, HitlError) and not isinstance(error, StepError):
+            raise  # the run's status does not allow it
         transition = _failed(run.status, {**error_of(error), "step": step.node})
         transition.events.insert(0, event)
         transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error_of(error))]

@@ -83,7 +83,10 @@ class Approval(models.Model):
     @property
     def is_intact(self) -> bool:
         """Whether the stored document is still the one its digest was taken of."""
-        return canonical.digest(canonical.loads(self.document)) == self.digest
+        try:
+            return canonical.digest(canonical.loads(self.document)) == self.digest
+        except (ValueError, RecursionError):
+            return False
 
 
 class Revision(models.Model):
