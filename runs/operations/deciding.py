@@ -107,6 +107,7 @@ def revise(
         _check_seen(approval, answer)
         if approval.options.get("recheck"):
             raise DecisionNotAllowed("Edited arguments go through a check here: answer with edit instead.")
+        _check_words(comment)
         document = _revised(approval, args)
         if canonical.digest(document) == approval.digest:
             return approval
@@ -358,6 +359,12 @@ def _check_text(answer: Answer) -> None:
     canonical.check(
         {"comment": answer.comment, "messages": [decision.message for decision in answer.decisions]}
     )
+
+
+def _check_words(comment: str) -> None:
+    canonical.check({"comment": comment})
+    if len(comment) > rules.MAX_COMMENT:
+        raise Unprocessable(f"A comment has at most {rules.MAX_COMMENT:,} characters.")
 
 
 def _check_first_word(actor: Actor, approval: Approval, judged: Judged) -> None:

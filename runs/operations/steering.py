@@ -225,9 +225,15 @@ def _steps_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> l
     return [
         StepPreview(step.node, step.visit, step.status, step.checkpoint)
         for step in rows
-        if step.status != "void"
-        and (step.checkpoint is None or checkpoint < step.checkpoint <= _until(line, step.branch))
+        if step.status != "void" and _lies_after(run, line, step, checkpoint)
     ]
+
+
+def _lies_after(run: Run, line: Mapping[int, int | None], step: Step, checkpoint: int) -> bool:
+    """Whether a step is on the line that is left, and after the checkpoint. One that never committed counts where it stands."""
+    if step.checkpoint is None:
+        return step.branch == run.branch
+    return checkpoint < step.checkpoint <= _until(line, step.branch)
 
 
 def _calls_after(
@@ -247,7 +253,7 @@ def _approvals_after(run: Run, line: Mapping[int, int | None], checkpoint: int) 
     after = {
         (step.branch, step.address)
         for step in Step.objects.filter(run=run, branch__in=line)
-        if step.checkpoint is None or checkpoint < step.checkpoint <= _until(line, step.branch)
+        if _lies_after(run, line, step, checkpoint)
     }
     rows = Approval.objects.filter(run=run, branch__in=line).order_by("opened_at")
     return [approval for approval in rows if (approval.branch, approval.address) in after]

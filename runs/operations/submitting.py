@@ -88,6 +88,7 @@ def _state_of(workflow: Workflow, input: Json) -> dict[str, Json]:
 
 def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     given = dict(labels or {})
+    canonical.check(given)
     if len(given) > MAX_LABELS or any(
         len(k) > MAX_LABEL_LENGTH or len(v) > MAX_LABEL_LENGTH for k, v in given.items()
     ):

@@ -51,7 +51,8 @@ class Worker:
         self.keeper = store.Keeper(socket.gethostname(), self.pid)
         self.id = self.keeper.id
         self.stopping = False
-        self._tokens: set[uuid.UUID] = set()
+        self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it
+        self._writing = threading.Lock()
         self._stop = threading.Event()
         self._alone: threading.Thread | None = None
         self._look_at = math.inf
@@ -60,10 +61,12 @@ class Worker:
         self._thread.start()
 
     def hold(self, token: uuid.UUID) -> None:
-        self._tokens.add(token)
+        with self._writing:
+            self._tokens |= {token}
 
     def let_go(self, token: uuid.UUID) -> None:
-        self._tokens.discard(token)
+        with self._writing:
+            self._tokens -= {token}
 
     def look_out(self) -> None:
         """From now on, look for steps that nobody was told about: the broker may be away, and the sweeper too."""
@@ -92,9 +95,17 @@ class Worker:
                 self.keeper.listen(KEEPER_TICK)
             except (psycopg.Error, OSError) as error:
                 logger.warning("the lease keeper lost its connection: %s", error)
-                self.keeper.drop()
+                self._start_over()
                 next_beat = 0.0
-                self._stop.wait(KEEPER_TICK)
+            except Exception:
+                # Without this thread every step of the process would be taken over: it goes on whatever happens.
+                logger.exception("the lease keeper failed; it tries again")
+                self._start_over()
+                next_beat = 0.0
+
+    def _start_over(self) -> None:
+        self.keeper.drop()
+        self._stop.wait(KEEPER_TICK)
 
     def _look(self) -> None:
         """Take a forgotten step if there is nothing else to do. In a thread of its own: the leases go on being renewed."""
