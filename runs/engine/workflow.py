@@ -38,6 +38,7 @@ OUTCOMES: Final = ("approve", "reject", "mixed", "timeout", "respond")
 RISKS: Final = ("low", "medium", "high", "critical")
 DEFAULT_LOOP_LIMIT: Final = 100
 DEFAULT_MAX_STEPS: Final = 10_000
+LONGEST_DUE: Final = 10 * 365 * 86400.0
 
 Effect = Literal["none", "reversible", "irreversible"]
 OnTimeout = Literal["reject", "approve", "escalate", "fail"]
@@ -46,6 +47,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Target = str | Callable[..., Any]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}\Z")
+_VERSION = re.compile(r"[A-Za-z0-9_.-]{1,39}\Z")  # in development a fingerprint is added; both have 60 places
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)\Z")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -262,7 +264,7 @@ class Workflow:
                 editor_may_approve=editor_may_approve,
                 requester_may_decide=requester_may_decide,
                 reason_required=reason_required,
-                recheck=_name_of(recheck) if recheck else None,
+                recheck=self.name_of(recheck) if recheck else None,
             )
             self._add(Node(name or body.__name__, body, retry, loop_limit, approval=options))
             return body
@@ -271,7 +273,7 @@ class Workflow:
 
     def edge(self, source: Target, target: Target) -> None:
         """After `source` comes `target` (a node, its function, or END). `edge(START, node)` sets the entry."""
-        before, after = _name_of(source), _name_of(target)
+        before, after = self.name_of(source), self.name_of(target)
         way = self.ways.setdefault(before, Way())
         if way.plain == after:
             raise WorkflowError(
@@ -302,7 +304,12 @@ class Workflow:
 
         After any node: `router(state)` answers one of `to` (a name, or END). `limit`: where to go when a loop is used up.
         """
-        before = _name_of(source)
+        before = self.name_of(source)
+        if before == START:
+            raise WorkflowError(
+                f"{self.name}: START leads to one node, by edge(START, node); that node can choose.",
+                node=START,
+            )
         if before in self.ways:
             raise WorkflowError(f"{self.name}: {before!r} has a way on already.", node=before)
         unknown = sorted(set(outcomes) - set(OUTCOMES))
@@ -312,10 +319,10 @@ class Workflow:
                 node=before,
             )
         self.ways[before] = Way(
-            outcomes={outcome: _name_of(target) for outcome, target in outcomes.items()},
+            outcomes={outcome: self.name_of(target) for outcome, target in outcomes.items()},
             router=router,
-            to=tuple(_name_of(target) for target in to),
-            limit=_name_of(limit) if limit else None,
+            to=tuple(self.name_of(target) for target in to),
+            limit=self.name_of(limit) if limit else None,
         )
 
     def _add(self, node: Node) -> None:
@@ -329,6 +336,13 @@ class Workflow:
         self.nodes[node.name] = node
 
     # ---- reading
+
+    def name_of(self, target: Target) -> str:
+        """The name of a node that is given by name or as the function declared for it."""
+        if isinstance(target, str):
+            return target
+        found = (node.name for node in self.nodes.values() if node.body is target)
+        return next(found, getattr(target, "__name__", repr(target)))
 
     @property
     def entry(self) -> str:
@@ -358,11 +372,15 @@ class Workflow:
         """Raise `WorkflowError` if this cannot be registered."""
         if not _NAME.match(self.name):
             raise WorkflowError(f"{self.name!r} cannot name a workflow; use letters, digits, '_', '.', '-'.")
+        if not _VERSION.match(self.version):
+            raise WorkflowError(
+                f"{self.name}: version {self.version!r} is not 1 to 39 letters, digits, '_', '.', '-'."
+            )
         if not self.nodes:
             raise WorkflowError(f"{self.name}: a workflow needs at least one node.")
-        _ = self.graph, self.schema, self.input_schema
         for node in self.nodes.values():
             self._check_node(node)
+        _ = self.graph, self.schema, self.input_schema
 
     def _check_node(self, node: Node) -> None:
         way = self.way(node.name)
@@ -373,9 +391,15 @@ class Workflow:
             )
         if way.router and not way.to:
             raise WorkflowError(f"{self.name}: choose({node.name!r}, router) needs to=[...].", node=node.name)
-        if way.to and not way.router:
+        if not way.router and (way.to or not (way.plain or node.approval)):
             raise WorkflowError(
                 f"{self.name}: choose({node.name!r}, to=[...]) needs a router.", node=node.name
+            )
+        if way.router and way.outcomes:
+            raise WorkflowError(
+                f"{self.name}: choose({node.name!r}) has both a router and outcomes; only one of them can say "
+                "where it goes on.",
+                node=node.name,
             )
         if node.loop_limit < 1:
             raise WorkflowError(f"{self.name}: loop_limit of {node.name!r} is at least 1.", node=node.name)
@@ -383,7 +407,7 @@ class Workflow:
             self._check_approval(node, node.approval, way)
 
     def _check_approval(self, node: Node, options: ApprovalOptions, way: Way) -> None:
-        if way.outcomes and "approve" not in way.outcomes:
+        if not (way.plain or way.router) and "approve" not in way.outcomes:
             raise WorkflowError(
                 f"{self.name}: choose({node.name!r}) says nothing of approve=.", node=node.name
             )
@@ -442,14 +466,12 @@ def seconds(due: str | float | None, *, where: str) -> float | None:
             raise WorkflowError(
                 f"{where}: due={due!r} is no duration; write seconds, or 90s, 30m, 24h, 7d, 2w."
             )
-        return float(match[1]) * _UNITS[match[2]]
-    if not 0 < due < 10 * 365 * 86400:
+        length = float(match[1]) * _UNITS[match[2]]
+    else:
+        length = float(due)
+    if not 0 < length < LONGEST_DUE:
         raise WorkflowError(f"{where}: due={due!r} is not between 0 seconds and 10 years.")
-    return float(due)
-
-
-def _name_of(target: Target) -> str:
-    return target if isinstance(target, str) else target.__name__
+    return length
 
 
 # ---- the graph
