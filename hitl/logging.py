@@ -104,5 +104,7 @@ def config(style: str) -> dict[str, Any]:
             "uvicorn.access": {"level": "WARNING", "handlers": [], "propagate": True},
             "celery": {"level": "INFO"},
             "celery.beat": {"level": "WARNING"},
+            "celery.worker.strategy": {"level": "WARNING"},  # a hint that came or went is no news
+            "celery.app.trace": {"level": "WARNING"},
         },
     }

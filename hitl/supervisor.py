@@ -412,8 +412,10 @@ class Supervisor:
         entry.child, entry.again_at = None, time.monotonic() + wait
 
     def _back_off(self, entry: Running) -> None:
+        """Who was killed has nothing to say about it; who broke has."""
         assert entry.child is not None
-        say(entry.child.tail(8))
+        if (entry.child.status or 0) > 0:
+            say(entry.child.tail(8))
 
     def _exchange(self, entries: list[Running]) -> None:
         """New code: all are asked to end, then all begin anew. Meanwhile the web's connections wait in its socket."""
