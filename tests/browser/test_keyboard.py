@@ -1,0 +1,86 @@
+"""The whole queue by keyboard alone; a single key never decides."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.site import Site
+from tests.browser.asks import asked, outcomes, path, state
+
+
+def focused(page: Page) -> str:
+    return str(page.evaluate("document.activeElement.textContent.trim()"))
+
+
+def test_list_card_and_decision_without_a_mouse(site: Site, frida: Page) -> None:
+    run_id, approval_id = asked(site, args={"amount": 1}, title="By keyboard")
+    frida.goto("/inbox/?view=open")
+    for _ in range(200):
+        frida.keyboard.press("j")
+        if "By keyboard" in focused(frida):
+            break
+    frida.keyboard.press("Enter")
+    expect(frida.get_by_role("heading", name="By keyboard")).to_be_focused()
+    assert path(frida) == f"/inbox/{approval_id}/"
+    frida.keyboard.press("a")
+    assert focused(frida).startswith("Approve")
+    assert outcomes(site, approval_id) == []
+    frida.keyboard.press("Enter")
+    expect(frida.locator("#toasts")).to_contain_text("Approved")
+    site.wait(run_id)
+
+
+def test_reject_with_a_reason_and_respond_with_an_answer(site: Site, frida: Page) -> None:
+    run_id, approval_id = asked(site)
+    frida.goto(f"/inbox/{approval_id}/")
+    frida.keyboard.press("r")
+    frida.keyboard.type("not like this; a j k")
+    frida.keyboard.press("Enter")
+    expect(frida.locator("#toasts")).to_contain_text("Rejected")
+    site.wait(run_id)
+    assert state(site, run_id)["told"] == "not like this; a j k"
+    run_id, approval_id = asked(site)
+    frida.goto(f"/inbox/{approval_id}/")
+    frida.keyboard.press("s")
+    frida.keyboard.type("call us")
+    frida.keyboard.press("Control+Enter")
+    expect(frida.locator("#toasts")).to_contain_text("Answered")
+    site.wait(run_id)
+    assert state(site, run_id)["told"] == "call us"
+
+
+def test_edit_opens_by_key_and_is_sent_by_key(site: Site, frida: Page) -> None:
+    run_id, approval_id = asked(site, args={"note": "x"}, editable=["note"])
+    frida.goto(f"/inbox/{approval_id}/")
+    frida.keyboard.press("e")
+    frida.wait_for_url("**/edit/")
+    frida.get_by_label("note").focus()
+    frida.keyboard.press("End")
+    frida.keyboard.type("y")
+    frida.keyboard.press("Control+Enter")
+    expect(frida.locator("#toasts")).to_contain_text("Approved")
+    site.wait(run_id)
+    assert state(site, run_id)["seen"] == {"note": "xy"}
+
+
+def test_the_keys_are_told_by_a_question_mark(frida: Page) -> None:
+    frida.goto("/inbox/")
+    frida.keyboard.press("?")
+    expect(frida.get_by_role("dialog", name="Keys")).to_be_visible()
+    frida.keyboard.press("Escape")
+    expect(frida.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+
+def test_every_control_of_the_card_is_reached_by_tab_in_reading_order(site: Site, frida: Page) -> None:
+    _, approval_id = asked(site, args={"note": "x"}, editable=["note"])
+    frida.goto(f"/inbox/{approval_id}/")
+    frida.keyboard.press("Tab")
+    assert focused(frida) == "Skip to content"
+    seen = []
+    for _ in range(250):
+        frida.keyboard.press("Tab")
+        seen.append(focused(frida).split()[0] if focused(frida) else "")
+        if seen[-1] == "Respond":
+            break
+    order = [word for word in seen if word in ("Approve", "Edit", "Reject", "Respond")]
+    assert order == ["Approve", "Edit", "Reject", "Respond"]

@@ -1,0 +1,117 @@
+"""Every page in both themes and at both widths: axe finds nothing, nothing runs out of the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.acceptance.site import Site
+from tests.browser.asks import answers, asked, card
+from tests.browser.conftest import PHONE, WIDE, Opens
+from tests.browser.test_hostile import hostile
+
+LOOKS = [(WIDE, "light"), (WIDE, "dark"), (PHONE, "light"), (PHONE, "dark")]
+
+
+def pages(site: Site) -> list[str]:
+    run_id, approval_id = asked(
+        site, args={"note": "a\u202eb", "n": 1, "long": "one\ntwo"}, editable=["note"], note="- x\n"
+    )
+    _, many = asked(site, "several")
+    _, ugly = asked(site, **hostile())
+    ended, decided = asked(site, "two")
+    return [
+        "/inbox/",
+        "/inbox/?view=decided",
+        f"/inbox/{approval_id}/",
+        f"/inbox/{approval_id}/edit/",
+        f"/inbox/{approval_id}/edit/?mode=json",
+        f"/inbox/{many}/",
+        f"/inbox/{ugly}/",
+        f"/inbox/{decided}/",
+        "/runs/",
+        "/runs/?status=failed",
+        f"/runs/{run_id}/",
+        f"/runs/{ended}/rewind/0/",
+        f"/runs/{run_id}/edit-state/",
+        "/tokens/",
+        "/no/such/page/",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("viewport", "theme"), LOOKS, ids=["wide-light", "wide-dark", "phone-light", "phone-dark"]
+)
+def test_axe_finds_nothing_and_nothing_overflows(
+    site: Site, opens: Opens, viewport: dict[str, int], theme: str
+) -> None:
+    page = opens("frida", viewport=viewport, color_scheme=theme).page
+    found: list[str] = []
+    for address in pages(site):
+        page.goto(address)
+        found += [f"{address}: {fault}" for fault in faults(page)]
+    page.context.clear_cookies()
+    page.goto("/sign-in/")
+    assert found + faults(page) == []
+
+
+def faults(page: Page) -> list[str]:
+    report: Any = Axe().run(page).response
+    said = [
+        f"{rule['id']}: {rule['nodes'][0]['html'][:160]} {rule['nodes'][0]['failureSummary'][:200]}"
+        for rule in report["violations"]
+    ]
+    if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+        said.append("runs out of the page to the right")
+    return said
+
+
+def test_a_conflict_is_announced_and_clean(site: Site, opens: Opens) -> None:
+    _, approval_id = asked(site, "careful")
+    page = opens("frida").page
+    card(page, approval_id)
+    answers(page, "Reject")
+    expect(page.get_by_role("alert")).to_be_focused()
+    assert faults(page) == []
+
+
+def test_the_theme_is_switched_and_kept(opens: Opens) -> None:
+    page = opens("frida").page
+    page.goto("/inbox/")
+    page.get_by_role("button", name="Theme: as the system").click()
+    page.get_by_role("button", name="Theme: light").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.goto("/runs/")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 18, 20)"
+    page.get_by_role("button", name="Theme: dark").click()
+    assert page.locator("html").get_attribute("data-theme") is None
+
+
+def test_on_a_phone_list_and_card_are_two_pages_and_the_answers_stay_at_the_bottom(
+    site: Site, opens: Opens
+) -> None:
+    asked(site, title="On a phone", args={"note": "x" * 3_000})
+    page = opens("frida", viewport=PHONE, has_touch=True).page
+    page.goto("/inbox/?view=open")
+    page.get_by_role("link", name="On a phone").click()
+    expect(page.get_by_role("heading", name="On a phone")).to_be_visible()
+    expect(page.locator(".queue")).to_be_hidden()
+    expect(page.locator(".answer.yes")).to_be_in_viewport()
+    page.get_by_role("link", name="Inbox").last.click()
+    expect(page.locator(".queue")).to_be_visible()
+
+
+def test_the_count_stands_in_title_and_badge(site: Site, opens: Opens) -> None:
+    page = opens("frida").page
+    asked(site)
+    page.goto("/inbox/")
+    count = page.locator("#_inbox_count").inner_text().split()[0]
+    assert page.title().startswith(f"({count}) ")
+    assert page.locator("[data-row]").count() == int(count)
+    page.locator("[data-row]").first.click()
+    page.locator(".card-head h1").wait_for()
+    assert page.title().startswith(f"({count}) ")

@@ -1,0 +1,137 @@
+"""The waterfall: bars where they belong, long waits drawn short, nothing outside the picture."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from runs.models import JournalEntry, Step, Wait
+from runs.web import timeline
+from runs.web.timeline import Scale, Span
+
+T = datetime(2025, 6, 11, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return T + timedelta(seconds=seconds)
+
+
+def step(
+    node: str, start: float | None, end: float | None, status: str = "completed", **more: object
+) -> Step:
+    facts: dict[str, object] = {"branch": 1, "address": node, "visit": 1, **more}
+    return Step(
+        node=node,
+        status=status,
+        created_at=at(start or 0),
+        started_at=None if start is None else at(start),
+        ended_at=None if end is None else at(end),
+        **facts,
+    )
+
+
+def wait(node: str, kind: str, start: float, end: float | None) -> Wait:
+    closed = None if end is None else at(end)
+    return Wait(branch=1, address=node, node=node, kind=kind, opened_at=at(start), closed_at=closed)
+
+
+def spans(step: Step, *waits: Wait, now: float = 100) -> list[tuple[str, float, float]]:
+    found = timeline.step_spans(step, waits, now=at(now))
+    return [(span.kind, (span.start - T).total_seconds(), (span.end - T).total_seconds()) for span in found]
+
+
+def build(
+    *steps: Step, waits: list[Wait] | None = None, journal: list[JournalEntry] | None = None
+) -> timeline.Timeline:
+    return timeline.build(steps, waits or [], journal or [], now=at(100_000), branch=1, running=True)
+
+
+def test_a_step_that_worked_is_one_bar() -> None:
+    assert spans(step("a", 0, 5)) == [("work", 0, 5)]
+
+
+def test_an_approval_is_work_then_people() -> None:
+    assert spans(step("a", 0, None, "waiting"), wait("a", "approval", 1, None)) == [
+        ("work", 0, 1),
+        ("people", 1, 100),
+    ]
+
+
+def test_retries_are_failed_attempts_with_waits_between() -> None:
+    found = spans(step("a", 0, 9), wait("a", "retry", 1, 3), wait("a", "retry", 4, 8))
+    assert found == [("failed", 0, 1), ("retry", 1, 3), ("failed", 3, 4), ("retry", 4, 8), ("work", 8, 9)]
+
+
+def test_a_step_that_nobody_took_yet_is_ready() -> None:
+    assert spans(step("a", None, None, "ready"), now=7) == [("ready", 0, 7)]
+
+
+def test_a_wait_of_a_day_does_not_flatten_the_work() -> None:
+    scale = Scale(
+        [
+            Span("work", at(0), at(10)),
+            Span("people", at(10), at(86_400)),
+            Span("work", at(86_400), at(86_410)),
+        ]
+    )
+    assert scale.percent(at(10)) > 20
+    assert scale.percent(at(86_410)) == timeline.ROOM
+    assert len(scale.short) == 1
+
+
+def test_order_is_kept_whatever_is_drawn_short() -> None:
+    scale = Scale(
+        [Span("work", at(0), at(1)), Span("people", at(1), at(9_999)), Span("work", at(9_999), at(10_000))]
+    )
+    found = [scale.percent(at(second)) for second in (0, 0.5, 1, 5_000, 9_999, 10_000)]
+    assert found == sorted(found)
+
+
+def test_every_bar_lies_inside_the_picture() -> None:
+    made = build(
+        step("a", 0, 0.001), step("b", 0.001, None, "waiting"), waits=[wait("b", "approval", 0.002, None)]
+    )
+    for row in made.rows:
+        for bar in row.bars:
+            assert float(bar.x[:-1]) >= 0
+            assert float(bar.x[:-1]) + float(bar.width[:-1]) <= 100.001
+
+
+def test_the_row_that_waits_for_people_is_here() -> None:
+    made = build(step("a", 0, 1), step("b", 1, None, "waiting"), waits=[wait("b", "approval", 2, None)])
+    assert [row.here for row in made.rows] == [False, True]
+
+
+def test_calls_stand_under_their_step_and_a_reused_one_says_so() -> None:
+    entry = JournalEntry(
+        branch=1,
+        address="a",
+        name="get",
+        started_at=at(0.2),
+        ended_at=at(0.8),
+        reused_from=1,
+        effect="none",
+        result="1",
+    )
+    made = build(step("a", 0, 1), step("b", 1, 2), journal=[entry])
+    assert [(row.name, row.kind, row.took) for row in made.rows] == [
+        ("a", "step", "1.0 s"),
+        ("get", "call", "from the journal"),
+        ("b", "step", "1.0 s"),
+    ]
+
+
+def test_steps_of_a_branch_that_was_left_are_marked() -> None:
+    made = timeline.build(
+        [step("a", 0, 1), step("a", 5, 6, branch=2, address="x")], [], [], now=at(9), branch=2, running=False
+    )
+    assert [(row.void, row.note) for row in made.rows] == [(True, "branch 1"), (False, "")]
+
+
+def test_no_step_makes_an_empty_picture() -> None:
+    made = build()
+    assert (made.rows, made.marks, made.now) == ([], [], None)
+
+
+def test_a_long_run_is_drawn_by_its_newest_steps() -> None:
+    made = build(*[step(f"n{n}", n, n + 1, address=str(n)) for n in range(timeline.MAX_ROWS + 7)])
+    assert (made.left_out, made.rows[0].name, made.steps) == (7, "n7", timeline.MAX_ROWS + 7)
