@@ -104,17 +104,20 @@ class DecisionBody(Body):
         yield from (decision.args for decision in self.decisions or ())
 
     def spelled_out(self, keys: Sequence[str]) -> list[Decision]:
-        """One decision per action, also if the short form was used. `keys`: the actions of the approval."""
+        """One decision per action, also if the short form was used.
+
+        keys: the actions of the approval. None: there is no such approval, as the operation will say.
+        """
         if self.decisions is not None:
             self._refuse_both()
             return self.decisions
         if self.type is None:
             missing = Problem("/decisions", "missing", "say what is decided, for each action")
             raise BadRequest("The body has neither decisions nor type.", errors=[missing])
-        if len(keys) != 1:
+        if len(keys) > 1:
             needed = Problem("/decisions", "missing", f"its actions are {', '.join(keys)}")
             raise BadRequest("The approval has several actions; decide about each one.", errors=[needed])
-        return [Decision(key=keys[0], type=self.type, args=self.args, message=self.message)]
+        return [Decision(key=keys[0] if keys else "", type=self.type, args=self.args, message=self.message)]
 
     def _refuse_both(self) -> None:
         both = [name for name in ("type", "args", "message") if getattr(self, name)]

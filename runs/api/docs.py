@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -24,12 +25,20 @@ class Schema(Public):
         return HttpResponse(document(), content_type="application/json")
 
 
-@cache
 def document() -> bytes:
     """The OpenAPI document. Made once: it depends on the code alone."""
+    with _making:  # the generator keeps what it is at in globals
+        return _made()
+
+
+@cache
+def _made() -> bytes:
     generator: Any = SchemaGenerator
     made = generator().get_schema(request=None, public=True)
     return bytes(OpenApiJsonRenderer().render(made))
+
+
+_making = Lock()
 
 
 @require_safe

@@ -24,7 +24,7 @@ LARGEST_PAGE: Final = 200
 KEY_LENGTH: Final = 255
 
 _KEY = re.compile(rf"[\x20-\x7e]{{1,{KEY_LENGTH}}}\Z")
-_IF_MATCH = re.compile(r'(?:W/)?"(\d{1,9})(?:\.\d+)?"\Z')
+_IF_MATCH = re.compile(r'(?:W/)?"(\d{1,9})(?:\.\d+\.[a-z]+)?"\Z')
 
 Limit = Annotated[int, Field(ge=1, le=LARGEST_PAGE, description="How many to give at most.")]
 Cursor = Annotated[str | None, Field(description="`next` of the page before.", max_length=200)]

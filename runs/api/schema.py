@@ -111,6 +111,9 @@ def described(
         faults += ["csrf_failed", "unknown_field", "invalid_json", "too_large", "unsupported_media_type"]
     if query is not NoQuery:
         faults += ["invalid_parameter", "unknown_field"]
+    conditional = IF_MATCH in headers
+    if conditional:
+        faults.append("invalid_parameter")
     shown = [OpenApiExample(name, value=value, request_only=True) for name, value in (examples or {}).items()]
     return extend_schema(
         parameters=[*_query_parameters(query), *headers, *answer_headers],
@@ -118,6 +121,7 @@ def described(
         responses={
             **{(status, "application/json"): _answer(shape) for status, shape in answers.items()},
             **_problems(faults),
+            **({(412, CONTENT_TYPE): _problem_answer(["stale_version"], 412)} if conditional else {}),
         },
         examples=shown,
         auth=[] if public else None,
@@ -137,21 +141,25 @@ def _problems(codes: Sequence[str]) -> dict[tuple[int, str], OpenApiResponse]:
     for code in dict.fromkeys(codes):
         by_status.setdefault(known[code].http_status, []).append(code)
     return {
-        (status, CONTENT_TYPE): OpenApiResponse(
-            _ref(documents.ProblemDocument),
-            description=", ".join(of_status),
-            examples=[_problem_example(code) for code in of_status],
-        )
+        (status, CONTENT_TYPE): _problem_answer(of_status, status)
         for status, of_status in sorted(by_status.items())
     }
 
 
-def _problem_example(code: str) -> OpenApiExample:
+def _problem_answer(codes: Sequence[str], status: int) -> OpenApiResponse:
+    return OpenApiResponse(
+        _ref(documents.ProblemDocument),
+        description=", ".join(codes),
+        examples=[_problem_example(code, status) for code in codes],
+    )
+
+
+def _problem_example(code: str, status: int) -> OpenApiExample:
     kind = kinds()[code]
     value = {
         "type": TYPES + code,
         "title": title(kind),
-        "status": kind.http_status,
+        "status": status,
         "detail": title(kind),
         "code": code,
         **FACTS.get(code, {}),

@@ -253,7 +253,14 @@ class RunState(Endpoint):
         headers=[ID_PARAMETER, IF_MATCH],
         answer_headers=OF_RUN,
         answers={200: documents.RunDocument},
-        errors=[*STEERING, "version_required", "step_executing", "already_terminal", "event_not_allowed"],
+        errors=[
+            *STEERING,
+            "version_required",
+            "step_executing",
+            "already_terminal",
+            "ambiguous_target",
+            "event_not_allowed",
+        ],
         examples={"Another note": {"version": 7, "changes": {"note": "y"}, "reason": "the customer called"}},
     )
     def patch(self, request: Request, id: UUID) -> Response:

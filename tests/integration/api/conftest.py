@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.db.models import Model
-from django.http import HttpResponse
 from django.test import Client
 from jsonschema import Draft202012Validator
 
@@ -102,7 +101,7 @@ class Api:
         return checked(method, address, response)
 
 
-def checked(method: str, address: str, response: HttpResponse) -> Reply:
+def checked(method: str, address: str, response: Any) -> Reply:
     """The reply, after it was found to be what the description says."""
     text = response.content.decode()
     assert response.headers["Content-Type"].partition(";")[0] in (
@@ -183,8 +182,7 @@ def committed(transactional_db: None) -> None:
 
 
 @pytest.fixture
-def house(request: pytest.FixtureRequest) -> Iterator[House]:
-    request.getfixturevalue("committed" if "committed" in request.fixturenames else "db")
+def house(db: None) -> Iterator[House]:
     yield make_house()
     operations.leave()
 
