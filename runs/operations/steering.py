@@ -190,6 +190,10 @@ def _lane(facts: machine.Aggregate, lane: str | None) -> str:
         if lane not in lanes:
             raise BadRequest(f"The run has no lane {lane!r}; it has {', '.join(lanes)}.", lanes=lanes)
         return lane
+    if not lanes:
+        raise AlreadyTerminal(
+            f"The run is {facts.status}; rewind it to edit an earlier state.", status=facts.status
+        )
     if len(lanes) != 1:
         raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)
     return lanes[0]
