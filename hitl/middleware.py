@@ -30,6 +30,8 @@ GIVEN_ID = re.compile(
     r"[A-Za-z0-9._\-]{1,64}"
 )  # anything else from outside would be a way to write into our logs
 
+PROBES = {"/healthz", "/readyz"}
+
 log = logging.getLogger("hitl.request")
 
 
@@ -48,7 +50,8 @@ class RequestId:
         with working(request=name):
             response = self.get_response(request)
             took = (time.monotonic() - started) * 1000
-            level = logging.DEBUG if response.status_code == 304 else logging.INFO  # one who waits asks often
+            often = response.status_code == 304 or request.path in PROBES  # a client that waits; probes
+            level = logging.DEBUG if often else logging.INFO
             log.log(level, "%s %s %s %.0f ms", request.method, request.path, response.status_code, took)
         response["X-Request-Id"] = name
         return response

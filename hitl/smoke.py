@@ -186,7 +186,7 @@ def main_job(site: Site, begun: float) -> None:
     tell(begun, f"edited to {APPROVED} and approved")
 
     # 5. It completes by itself, paid once and as approved, and its history holds.
-    done = until(lambda: _ended(shop, run), "the run ends")
+    done = until(lambda: _ended(shop, run), "the run ends") or {}
     check(done["status"] == "completed", f"the run is {done['status']}: {done.get('error')}")
     paid = _book(site)
     check([one["amount"] for one in paid] == [APPROVED], f"paid: {paid}")

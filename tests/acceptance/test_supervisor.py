@@ -32,7 +32,7 @@ class Up:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = free_port()
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self.starts = 0
         self.extra: dict[str, str] = {}
 
@@ -58,7 +58,10 @@ class Up:
 
     def start_and_wait(self) -> str:
         self.start()
-        return until(self._ready, seconds=90, what="ready at")
+        try:
+            return until(self._ready, seconds=180, what="ready at")
+        except AssertionError as late:
+            raise AssertionError(f"{late}\nstart {self.starts} said:\n{self.said}") from late
 
     def _ready(self) -> str:
         assert self.process is not None
