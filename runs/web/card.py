@@ -90,7 +90,7 @@ class Since:
 @dataclass(frozen=True, slots=True)
 class EvidenceCall:
     name: str
-    took: timedelta | None
+    took: timedelta
     reused: bool
     effect: str
     result: Any
@@ -318,7 +318,7 @@ def evidence(steps: Sequence[Step], journal: Sequence[JournalEntry]) -> list[Evi
         calls.setdefault((entry.branch, entry.address), []).append(
             EvidenceCall(
                 entry.name,
-                entry.ended_at - entry.started_at if entry.ended_at else None,
+                entry.ended_at - entry.started_at,
                 entry.reused_from is not None,
                 entry.effect,
                 canonical.loads(entry.result),

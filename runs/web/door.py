@@ -78,7 +78,7 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
         @require_http_methods(allowed)
         @wraps(view)
         def guarded(request: Request, **kwargs: Any) -> HttpResponse:
-            if not request.user.is_authenticated:
+            if not _is_signed_in(request):
                 return to_sign_in(request)
             try:
                 enter(request)
@@ -103,6 +103,10 @@ def enter(request: Request) -> None:
         raise NoProject() from None
     request.actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
     policies.check_view(request.actor, project.pk)
+
+
+def _is_signed_in(request: HttpRequest) -> bool:
+    return request.user.is_authenticated
 
 
 def to_sign_in(request: Request) -> HttpResponse:
@@ -155,7 +159,7 @@ def error_page(request: HttpRequest, error: HitlError) -> HttpResponse:
 
 def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
     """The token in the form is not the session's: signed in again elsewhere, or a form of another site."""
-    if not request.user.is_authenticated:
+    if not _is_signed_in(request):
         return to_sign_in(request)
     try:
         match = resolve(request.path_info)

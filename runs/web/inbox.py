@@ -92,13 +92,13 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
         return _edit_page(request, approval)
     if "show" in request.POST:
         return _edit_page(request, approval)
-    typed = editing.read(approval, request.POST)
+    typed = editing.read(approval, _texts(request))
     typed.check()
     if approval.status == "open" and not editing.changed(approval, typed):
         raise Unprocessable("Nothing differs from the proposal. To approve it as it is, go back to the card.")
     if request.POST.get("save") == "revise":
         return _revise(request, approval, typed)
-    return _send(request, approval, editing.decisions(approval, request.POST, typed))
+    return _send(request, approval, editing.decisions(approval, _texts(request), typed))
 
 
 def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpResponse:
@@ -121,12 +121,12 @@ def _decisions(request: Request) -> list[ActionDecision]:
     """One button for the only action, or a choice for each of several."""
     reason = request.POST.get("reason", "")
     chosen = {
-        name.removeprefix("decision:"): value
-        for name, value in request.POST.items()
+        name.removeprefix("decision:"): request.POST.get(name, "")
+        for name in request.POST
         if name.startswith("decision:")
     }
     if "decision" in request.POST:
-        chosen = {request.POST.get("action", ""): request.POST["decision"]}
+        chosen = {request.POST.get("action", ""): request.POST.get("decision", "")}
     if not chosen:
         raise BadRequest("Choose an answer.")
     return [
@@ -266,23 +266,22 @@ def _edit_page(request: Request, approval: Approval, *, error: HitlError | None 
     policies.check_decide(request.actor, approval.run, approval)
     if not any("edit" in action["allowed"] for action in approval.content["actions"]):
         raise NotFound("Nothing of this approval may be edited.")
-    post = request.POST if request.method == "POST" else None
-    typed = editing.read(approval, post) if post and "mode" in post else None
-    wanted = (post or {}).get("show") or (post or {}).get("mode") or request.GET.get("mode", "")
-    mode = editing.choose_mode(approval, wanted)
-    if typed and typed.problems and post and mode != post.get("mode"):
-        # A text that cannot be read stays where it can be corrected.
-        mode = post["mode"]
-    shown_post = post if post and mode == post.get("mode") else _without_texts(post)
-    seen = _number((post or {}).get("version"))
-    context = _card_context(request, approval.pk, error=error, seen=seen)
-    context["edit"] = editing.build(approval, mode=mode, post=shown_post, typed=typed, error=error)
+    post = _texts(request)
+    typed = editing.read(approval, post) if "mode" in post else None
+    mode = editing.choose_mode(approval, post.get("show") or post.get("mode") or request.GET.get("mode", ""))
+    if typed and typed.problems:
+        mode = post["mode"]  # a text that cannot be read stays where it can be corrected
+    if mode != post.get("mode"):
+        post = {name: text for name, text in post.items() if not name.startswith(("json:", "arg:"))}
+    context = _card_context(request, approval.pk, error=error, seen=_number(post.get("version")))
+    context["edit"] = editing.build(approval, mode=mode, post=post, typed=typed, error=error)
     rows = context.pop("queue")
     return _desk(request, rows=rows, **context)
 
 
-def _without_texts(post: Any) -> dict[str, str]:
-    return {name: value for name, value in (post or {}).items() if not name.startswith(("json:", "arg:"))}
+def _texts(request: Request) -> dict[str, str]:
+    """What was sent, one text a name."""
+    return {name: request.POST.get(name, "") for name in request.POST}
 
 
 def _workflow(approval: Approval) -> Workflow | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response, sync_playwright
 
 from tests.acceptance.seed import PASSWORD
 from tests.acceptance.site import Site
@@ -60,11 +60,15 @@ class Watched:
         page = self.context.new_page()
         page.set_default_timeout(15_000)
         page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
-        page.on("dialog", lambda dialog: (self.faults.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._dialog)
         page.on("response", self._note)
         page.on("console", lambda said: self._console(said.type, said.text))
         page.on("request", lambda request: self._request(request.url))
         return page
+
+    def _dialog(self, dialog: Dialog) -> None:
+        self.faults.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _note(self, response: Response) -> None:
         if response.status >= 500:

@@ -14,7 +14,7 @@ class Note(BaseModel):
     x: Any = None
 
 
-def flow(**ways: str) -> Workflow:
+def flow(**ways: Any) -> Workflow:
     workflow = Workflow("w", state=Note)
     workflow.approval(name="ask")(lambda state, ctx: Action("t"))
     for name in ("pay", "tell", "redraft"):
