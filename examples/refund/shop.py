@@ -36,6 +36,10 @@ class RefundRefused(ShopError):
     """The payment service will not pay this. Nothing was done."""
 
 
+class PaidAlready(ShopError):
+    """Something else was paid under this key. To pay once more, rewind the run with calls: again."""
+
+
 class BadAddress(ValueError):
     """The address of the payment service is not usable."""
 
@@ -110,6 +114,8 @@ def _refusal(error: HTTPError) -> ShopError:
         code, detail = _said(error.read())
     if code == "unknown_order":
         return UnknownOrder(detail)
+    if code == "key_reused":
+        return PaidAlready(PaidAlready.__doc__)
     if code == "exceeds_refundable":
         return RefundRefused(detail)
     if error.code in (429, 500, 502, 503, 504):

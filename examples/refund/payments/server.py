@@ -351,4 +351,4 @@ class Handler(BaseHTTPRequestHandler):
         if not self.server.quiet:
             key = self.headers.get("Idempotency-Key", "") if hasattr(self, "headers") else ""
             words = (format % args).translate({code: f"\\x{code:02x}" for code in [*range(32), 127]})
-            print(f"payments {words}{f' key={key!r}' if key else ''}", file=sys.stderr, flush=True)
+            print(f"{words}{f' key={key!r}' if key else ''}", file=sys.stderr, flush=True)

@@ -197,7 +197,8 @@ def _actor(username: str) -> Actor:
 def _submitted(options: dict[str, Any]) -> Run:
     given = {"order_id": options["order"], "amount": options["amount"], "message": options["message"]}
     wanted = {name: value for name, value in given.items() if value}
-    return operations.submit(actor=_actor(SUBMITTER), workflow="refund", input=wanted).run
+    labels = {"order": options["order"]}
+    return operations.submit(actor=_actor(SUBMITTER), workflow="refund", input=wanted, labels=labels).run
 
 
 def _found(run_id: uuid.UUID) -> Run:
@@ -210,6 +211,13 @@ def _advice(run: Run) -> str:
     if run.status == "queued":
         return "Is a worker running? `make up` starts one."
     if run.status == "waiting":
-        reasons = " ".join(str(reason.get("kind", "")) for reason in run.waiting_for)
-        return f"It waits for {reasons or 'something'}; `make up` runs the sweeper that wakes it."
+        return _awaited(run)
     return "A step is working; a payment that stalls takes a while."
+
+
+def _awaited(run: Run) -> str:
+    asked = sorted({str(name) for reason in run.waiting_for for name in reason.get("who", ())})
+    if asked:
+        more = f"manage.py demo --run {run.pk} --as NAME"
+        return f"It waits for {', '.join(asked)}: somebody else decides in the inbox, or here: {more}"
+    return "It waits for its time; `make up` runs the sweeper that wakes it."

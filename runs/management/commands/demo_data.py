@@ -83,7 +83,9 @@ class Command(DataCommand):
         actor = Actor(service, project, "command")
         try:
             for refund in REFUNDS:
-                operations.submit(actor=actor, workflow="refund", input=refund, labels={"source": "demo"})
+                operations.submit(
+                    actor=actor, workflow="refund", input=refund, labels={"order": refund["order_id"]}
+                )
         except UnknownWorkflow as error:
             return [f"no demo run {error.detail}"]
         return [f"submitted   {len(REFUNDS)} refunds; each looks its order up and then waits for finance"]

@@ -237,6 +237,21 @@ def test_nobody_is_asked_about_an_order_that_was_paid_back(desk: Desk, payments:
 # ---- rewind
 
 
+def test_another_amount_after_a_rewind_is_no_second_payment_unless_a_person_says_again(
+    desk: Desk, payments: Server
+) -> None:
+    _, approval = desk.parked(amount="10.00")
+    run = desk.decide(approval, "approve")
+    for calls, status in (("reuse", "failed"), ("again", "completed")):
+        run = operations.rewind(
+            actor=desk.person("olga"), run_id=run.pk, checkpoint=1, reason="20 was meant", calls=calls
+        )
+        desk.work(run)
+        run = desk.decide(Approval.objects.get(run=run, status="open"), "edit", amount="20.00")
+        assert run.status == status
+    assert [paid["amount"] for paid in refunds(payments)] == ["10.00", "20.00"]
+
+
 def test_a_refund_that_was_paid_is_not_paid_again_after_a_rewind(desk: Desk, payments: Server) -> None:
     run, approval = desk.parked()
     run = desk.decide(approval, "approve")
