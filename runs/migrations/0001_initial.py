@@ -817,10 +817,10 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(
-                        ("finished_at__isnull", False), ("status__in", ["completed", "failed", "cancelled"])
+                        ("finished_at__isnull", False), ("status__in", ["cancelled", "completed", "failed"])
                     ),
                     models.Q(
-                        models.Q(("status__in", ["completed", "failed", "cancelled"]), _negated=True),
+                        models.Q(("status__in", ["cancelled", "completed", "failed"]), _negated=True),
                         ("finished_at__isnull", True),
                     ),
                     _connector="OR",

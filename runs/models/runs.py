@@ -10,6 +10,7 @@ from runs.engine.status import TERMINAL, RunStatus, StepStatus
 from runs.models.people import ApiToken, Project, User
 
 RUN_STATUSES = [(status.value, status.value) for status in RunStatus]
+ENDED = sorted(status.value for status in TERMINAL)  # a set has no order that a migration could keep
 STEP_STATUSES = [(status.value, status.value) for status in StepStatus]
 WAIT_KINDS = ("approval", "retry")
 CHECKPOINT_KINDS = ("input", "step", "answer", "edit", "signal")
@@ -81,8 +82,8 @@ class Run(models.Model):
                 condition=Q(status__in=[s.value for s in RunStatus]), name="run_status_known"
             ),
             models.CheckConstraint(
-                condition=Q(status__in=[s.value for s in TERMINAL], finished_at__isnull=False)
-                | (~Q(status__in=[s.value for s in TERMINAL]) & Q(finished_at__isnull=True)),
+                condition=Q(status__in=ENDED, finished_at__isnull=False)
+                | (~Q(status__in=ENDED) & Q(finished_at__isnull=True)),
                 name="run_finished_iff_terminal",
             ),
             models.CheckConstraint(
