@@ -1,0 +1,79 @@
+"""C86, K11: what belongs to another project is answered as what does not exist, on every path."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from runs.engine import Workflow
+from runs.models import Approval, AuditEntry
+from tests.integration.api.conftest import Api, House, checked, every_row, make_house, pay_flow
+
+ON_RUN: list[tuple[str, str, Any]] = [
+    ("GET", "runs/{id}", None),
+    ("GET", "runs/{id}?wait=0", None),
+    ("GET", "runs/{id}/history", None),
+    ("GET", "runs/{id}/checkpoints", None),
+    ("GET", "runs/{id}/checkpoints/0", None),
+    ("GET", "runs/{id}/checkpoints/99", None),
+    ("GET", "runs/{id}/steps", None),
+    ("POST", "runs/{id}/rewind", {"checkpoint": 0, "reason": "x"}),
+    ("POST", "runs/{id}/rewind/preview", {"checkpoint": 0}),
+    ("PATCH", "runs/{id}/state", {"version": 1, "changes": {"x": 1}, "reason": "x"}),
+    ("PATCH", "runs/{id}/state", {"changes": {"x": 1}, "reason": "x"}),
+    ("POST", "runs/{id}/cancel", None),
+]
+ON_APPROVAL: list[tuple[str, str, Any]] = [
+    ("GET", "approvals/{id}", None),
+    ("POST", "approvals/{id}/decide", {"version": 1, "type": "approve"}),
+    ("POST", "approvals/{id}/decide", {"version": 1, "decisions": [{"key": "pay", "type": "approve"}]}),
+    ("POST", "approvals/{id}/decide", {"type": "approve"}),
+    ("POST", "approvals/{id}/revise", {"version": 1, "args": {"pay": {"amount": 2}}}),
+]
+
+
+@pytest.fixture
+def parked(house: House, define: Callable[..., Workflow]) -> Approval:
+    pay_flow(define("pays"))
+    _, approval = house.parked("pays", x=1)
+    return approval
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [*ON_RUN, *ON_APPROVAL])
+def test_a_foreign_thing_is_answered_as_one_that_does_not_exist(
+    parked: Approval, outsider: Api, method: str, path: str, body: Any
+) -> None:
+    target = parked.pk if path.startswith("approvals") else parked.run_id
+    before, audited = every_row(), AuditEntry.objects.count()
+    foreign = outsider.ask(method, path.format(id=target), body)
+    missing = outsider.ask(method, path.format(id=uuid.uuid4()), body)
+    assert (foreign.status, foreign.code) == (404, "not_found")
+    assert foreign.text == missing.text
+    assert dict(foreign.headers).keys() == dict(missing.headers).keys()
+    assert every_row() == before
+    entries = AuditEntry.objects.order_by("id")[audited:]
+    assert [(one.user_name, one.outcome) for one in entries] == [("olga-other", "denied: not_found")] * 2
+    assert entries[0].target == str(target)
+
+
+def test_a_session_of_another_project_finds_nothing_either(parked: Approval) -> None:
+    other = make_house("other")
+    client = Client(raise_request_exception=False)
+    client.force_login(other.olga.user)
+    for path in (f"/api/v1/runs/{parked.run_id}", f"/api/v1/approvals/{parked.pk}"):
+        assert checked("GET", path, client.get(path)).code == "not_found"
+    decide = f"/api/v1/approvals/{parked.pk}/decide"
+    body = '{"version": 1, "type": "approve"}'
+    response = client.post(decide, body, content_type="application/json")
+    assert checked("POST", decide, response).code == "not_found"
+    parked.refresh_from_db()
+    assert parked.status == "open"
+
+
+def test_lists_hold_nothing_of_another_project(parked: Approval, outsider: Api) -> None:
+    assert outsider.get("runs").body["items"] == []
+    assert outsider.get("approvals").body["items"] == []
