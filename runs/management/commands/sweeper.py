@@ -33,13 +33,10 @@ class Command(BaseCommand):
             except (psycopg.Error, DatabaseError) as error:
                 # The database is away: nothing can be swept, and nothing is lost by waiting for it.
                 logger.warning("the sweeper waits for the database: %s", error)
-                lock = _closed(lock)
+                if lock is not None:
+                    lock.close()
+                lock = None
                 connection.close()
             if once:
                 break
             stop.wait(every)
-
-
-def _closed(lock: psycopg.Connection[Any] | None) -> None:
-    if lock is not None:
-        lock.close()
