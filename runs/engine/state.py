@@ -8,7 +8,7 @@ the whole state; only a model with validators of its own is validated as a whole
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
@@ -19,7 +19,15 @@ from pydantic_core import PydanticSerializationError
 
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.errors import InvalidJson, Problem, SchemaViolation, StateNotStorable, Unprocessable, WorkflowError
+from runs.errors import (
+    InvalidJson,
+    Problem,
+    SchemaViolation,
+    StateNotStorable,
+    StepError,
+    Unprocessable,
+    WorkflowError,
+)
 
 _PLAIN: Final = (str, int, float, bool, type(None))
 
@@ -50,11 +58,18 @@ class StateSchema:
         self.model = model
         self.fields = model.model_fields
         self.appending = frozenset(name for name, info in self.fields.items() if append in info.metadata)
-        self._whole = bool(model.__pydantic_decorators__.model_validators) or bool(
-            model.model_config.get("frozen")
+        self._whole = bool(
+            model.__pydantic_decorators__.model_validators
+            or model.__pydantic_post_init__
+            or model.model_config.get("frozen")
         )
+        excluded = next((name for name, info in self.fields.items() if info.exclude), None)
+        if excluded:
+            raise WorkflowError(
+                f"The field {excluded!r} of {model.__name__} has exclude=True: it would get lost at every step."
+            )
         self._view_class = _lazy_view(model)
-        _ = self.json_schema
+        self._has_sets = '"uniqueItems":true' in canonical.dumps(self.json_schema)
 
     @cached_property
     def json_schema(self) -> dict[str, Json]:
@@ -68,23 +83,33 @@ class StateSchema:
     def accept(self, document: Json) -> dict[str, Json]:
         """Check a document from a submitter against the model; returns it complete, with defaults. Raises `Unprocessable`."""
         try:
-            value = self.model.model_validate(document, extra="forbid")
+            value = self.model.model_validate(document, extra="forbid", by_alias=True, by_name=True)
         except ValidationError as error:
             raise Unprocessable(
                 f"The input does not fit {self.model.__name__}.", errors=problems_of(error)
             ) from None
-        return self.dump(value)
+        try:
+            stored = self.dump(value)
+            again = self.load(stored)
+            for name in self.fields:
+                _refuse_changed(value.__dict__[name], again[name], path=f"/{canonical.escape(name)}")
+        except StepError as error:
+            raise _unprocessable(error) from None
+        return stored
 
     def dump(self, value: BaseModel) -> dict[str, Json]:
-        """A model instance as a JSON document. Raises `StateNotStorable`."""
-        return cast(
-            dict[str, Json], _stored(value, lambda: value.model_dump(mode="json", warnings=False), "")
+        """A model instance as a JSON document, by field names. Raises `StateNotStorable`."""
+        stored = _stored(
+            value,
+            lambda: value.model_dump(mode="json", round_trip=True, by_alias=False, warnings=False),
+            path="",
         )
+        return cast(dict[str, Json], self._settled(value, stored))
 
     def load(self, document: Mapping[str, Json]) -> dict[str, Any]:
         """Python values of a stored document, by field. Raises `SchemaViolation` if the model does not fit any more."""
         try:
-            value = self.model.model_validate(document)
+            value = self.model.model_validate(document, by_alias=False, by_name=True)
         except ValidationError as error:
             raise SchemaViolation(
                 f"The stored state does not fit {self.model.__name__}.", errors=problems_of(error)
@@ -102,6 +127,12 @@ class StateSchema:
         """Check a node's partial update; `values` is the state before. Raises `StateNotStorable` or `SchemaViolation`."""
         if update is None:
             return []
+        if isinstance(update, self._view_class):
+            raise SchemaViolation(
+                "A node returns a dict with the keys it changes, or None; this one returned the whole state.",
+                path="",
+                type=type(update).__name__,
+            )
         if isinstance(update, BaseModel):
             update = {name: getattr(update, name) for name in update.model_fields_set}
         if not isinstance(update, dict):
@@ -110,84 +141,134 @@ class StateSchema:
                 path="",
                 type=type(update).__name__,
             )
-        writes = [self._write(values, key, value, reduce=True) for key, value in update.items()]
-        self._check_whole(values, writes)
-        return writes
+        return self._writes(values, update, appending=self.appending)
 
     def edits(self, values: dict[str, Any], changes: Mapping[str, Json]) -> list[Write]:
         """Check changes by a person: like an update, but a list with a reducer is replaced. Raises `Unprocessable`."""
         try:
-            writes = [self._write(values, key, value, reduce=False) for key, value in changes.items()]
-            self._check_whole(values, writes)
+            return self._writes(values, changes, appending=frozenset())
         except (SchemaViolation, StateNotStorable) as error:
-            raise Unprocessable(
-                error.detail,
-                errors=error.errors or [Problem(error.facts.get("path", ""), error.code, error.detail)],
-            ) from None
-        return writes
+            raise _unprocessable(error) from None
 
-    def keep(self, values: dict[str, Any], writes: list[Write]) -> None:
+    def keep(self, values: dict[str, Any], writes: Sequence[Write]) -> None:
         """Bring the Python values up to date with committed writes."""
-        for write in writes:
-            value = self._python(values, write.key, write.value)
-            if write.kind == "append":
-                values[write.key] = [*values[write.key], *value]
-            else:
-                values[write.key] = value
+        given = {write.key: write.value for write in writes}
+        appending = {write.key for write in writes if write.kind == "append"}
+        values.update(self._merged(values, self._python(values, given, appending), appending))
 
-    def _write(self, values: dict[str, Any], key: str, value: Any, *, reduce: bool) -> Write:
-        path = f"/{canonical.escape(str(key))}"
+    def _writes(
+        self, values: dict[str, Any], update: Mapping[str, Any], *, appending: frozenset[str]
+    ) -> list[Write]:
+        appended = appending & update.keys()
+        for key, value in update.items():
+            self._check_key(key, value, appends=key in appended)
+        python = self._python(values, update, appended)
+        stored = {key: self._json(key, value) for key, value in python.items()}
+        again = self._python(values, stored, appended)
+        for key, value in python.items():
+            _refuse_changed(value, again[key], path=_path(key), given=update.get(key, value))
+        return [Write(key, "append" if key in appended else "set", stored[key]) for key in python]
+
+    def _check_key(self, key: Any, value: Any, *, appends: bool) -> None:
         if key not in self.fields:
             known = ", ".join(self.fields)
-            problem = Problem(path, "unknown_key", f"the state has no key {key!r}; it has {known}")
+            problem = Problem(_path(key), "unknown_key", f"the state has no key {key!r}; it has {known}")
             raise SchemaViolation(
                 f"The update has the key {key!r}, which the state does not know.", errors=[problem]
             )
-        appends = reduce and key in self.appending
         if appends and not isinstance(value, (list, tuple)):
             problem = Problem(
-                path, "list_type", "a list of new items is needed: the key has the reducer append"
+                _path(key), "list_type", "a list of new items is needed: the key has the reducer append"
             )
             raise SchemaViolation(f"{key!r} takes a list of new items.", errors=[problem])
-        _refuse_unstorable_early(value, path)
-        python = self._python(values, key, list(value) if appends else value)
-        stored = _stored(python, lambda: self._json(key, python), path)
-        again = self._python(values, key, stored)
-        if not _equal(python, again):
-            where, kind = _odd_one(value, path) or (path, type(value).__name__)
-            raise StateNotStorable(
-                f"A value of type {kind} at {where} would come back as something else.", path=where, type=kind
-            )
-        return Write(key, "append" if appends else "set", stored)
+        _refuse_unstorable_early(value, _path(key))
 
-    def _python(self, values: dict[str, Any], key: str, value: Any) -> Any:
-        blank = self.model.model_construct()
+    def _python(
+        self, values: dict[str, Any], update: Mapping[str, Any], appended: Set[str]
+    ) -> dict[str, Any]:
+        """Validated Python values of an update: per key, or with a model validated as a whole, of all that changes."""
+        given = {key: list(value) if key in appended else value for key, value in update.items()}
         try:
             if self._whole:
-                return self.model.model_validate({**values, key: value}).__dict__[key]
-            self.model.__pydantic_validator__.validate_assignment(blank, key, value)
+                return self._python_of_whole(values, given, appended)
+            return {key: self._assigned(values, key, value) for key, value in given.items()}
         except ValidationError as error:
             raise SchemaViolation(
                 f"The update does not fit {self.model.__name__}.", errors=problems_of(error)
             ) from None
-        return blank.__dict__[key]
+
+    def _assigned(self, values: dict[str, Any], key: str, value: Any) -> Any:
+        holder = _bare(self.model, dict(values))
+        self.model.__pydantic_validator__.validate_assignment(holder, key, value, by_alias=True, by_name=True)
+        return holder.__dict__[key]
+
+    def _python_of_whole(
+        self, values: dict[str, Any], given: dict[str, Any], appended: Set[str]
+    ) -> dict[str, Any]:
+        merged = self._merged(values, given, appended)
+        after = self.model.model_validate(merged, by_alias=True, by_name=True).__dict__
+        for key in appended:
+            if not _equal(after[key][: len(values[key])], values[key]):
+                problem = Problem(_path(key), "append_only", "a validator of the model changed earlier items")
+                raise SchemaViolation(
+                    f"{key!r} has the reducer append; items are only added.", errors=[problem]
+                )
+        told = {key: after[key][len(values[key]) :] if key in appended else after[key] for key in given}
+        # What the model's own validators changed besides is part of the update.
+        besides = {
+            key: after[key] for key in self.fields if key not in given and not _equal(after[key], values[key])
+        }
+        return {**told, **besides}
+
+    @staticmethod
+    def _merged(values: dict[str, Any], update: dict[str, Any], appended: Set[str]) -> dict[str, Any]:
+        """The values after an update. An appending key gets a new list: views of the old one stay as they are."""
+        changed = {key: [*values[key], *value] if key in appended else value for key, value in update.items()}
+        return {**values, **changed}
 
     def _json(self, key: str, value: Any) -> Json:
-        holder = self.model.model_construct(**{key: value})
-        return holder.model_dump(mode="json", include={key}, warnings=False)[key]
+        holder = _bare(self.model, {key: value})
+        stored = _stored(
+            value,
+            lambda: holder.model_dump(
+                mode="json", include={key}, round_trip=True, by_alias=False, warnings=False
+            )[key],
+            path=_path(key),
+        )
+        return self._settled(value, stored)
 
-    def _check_whole(self, values: dict[str, Any], writes: list[Write]) -> None:
-        if not self._whole:
-            return
-        merged = dict(values)
-        for write in writes:
-            merged[write.key] = [*merged[write.key], *write.value] if write.kind == "append" else write.value
-        try:
-            self.model.model_validate(merged)
-        except ValidationError as error:
-            raise SchemaViolation(
-                f"The state after this update does not fit {self.model.__name__}.", errors=problems_of(error)
-            ) from None
+    def _settled(self, value: Any, stored: Json) -> Json:
+        """Sets in a fixed order: Python's own differs from process to process."""
+        return _sorted_sets(value, stored) if self._has_sets else stored
+
+
+def _path(key: Any) -> str:
+    return f"/{canonical.escape(str(key))}"
+
+
+def _bare(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
+    """An instance with these values and nothing else done: `model_construct` would run the author's `model_post_init`."""
+    bare = model.__new__(model)
+    for name, value in (("__dict__", values), ("__pydantic_fields_set__", set(values))):
+        object.__setattr__(bare, name, value)
+    for name in ("__pydantic_extra__", "__pydantic_private__"):
+        object.__setattr__(bare, name, None)
+    return bare
+
+
+def _unprocessable(error: StepError) -> Unprocessable:
+    """The same faults, told to whoever sent the document."""
+    path = str(error.facts.get("path", ""))
+    return Unprocessable(error.detail, errors=error.errors or [Problem(path, error.code, error.detail)])
+
+
+def _refuse_changed(value: Any, again: Any, *, path: str, given: Any = None) -> None:
+    """Raise `StateNotStorable` if what was read back is not what was stored."""
+    if not _equal(value, again):
+        where, kind = _odd_one(given, path) or (path, type(value).__name__)
+        raise StateNotStorable(
+            f"A value of type {kind} at {where} would come back as something else.", path=where, type=kind
+        )
 
 
 def problems_of(error: ValidationError) -> list[Problem]:
@@ -204,7 +285,7 @@ def problems_of(error: ValidationError) -> list[Problem]:
 
 def storable(value: Any, *, path: str = "") -> Json:
     """A free value (a call's arguments or result) as JSON: plain JSON, or pydantic models. Raises `StateNotStorable`."""
-    plain = _plain(value, path)
+    plain = _plain(value, path, canonical.MAX_DEPTH)
     try:
         canonical.check(plain)
     except InvalidJson as error:
@@ -212,34 +293,57 @@ def storable(value: Any, *, path: str = "") -> Json:
     return plain
 
 
-def _plain(value: Any, path: str) -> Json:
+def _plain(value: Any, path: str, room: int) -> Json:
     if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", warnings=False)
-    if isinstance(value, dict):
-        return {key: _plain(item, f"{path}/{canonical.escape(str(key))}") for key, item in value.items()}
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return [_plain(item, f"{path}/{index}") for index, item in enumerate(value)]
+        return _stored(value, lambda: value.model_dump(mode="json", warnings=False), path=path)
     if type(value) in _PLAIN:
         return value
     kind = type(value).__name__
-    raise StateNotStorable(
-        f"A value of type {kind} at {path or 'the top'} is not JSON.", path=path, type=kind
-    )
+    if not isinstance(value, dict) and type(value) not in (list, tuple):
+        raise StateNotStorable(
+            f"A value of type {kind} at {path or 'the top'} is not JSON.", path=path, type=kind
+        )
+    if room == 0:
+        problem = Problem(path, "too_deep", f"nested more than {canonical.MAX_DEPTH} levels deep")
+        raise StateNotStorable(f"{problem.message} at {path}.", errors=[problem], path=path, type=kind)
+    if isinstance(value, dict):
+        return {key: _plain(item, path + _path(key), room - 1) for key, item in value.items()}
+    return [_plain(item, f"{path}/{index}", room - 1) for index, item in enumerate(value)]
 
 
-def _stored(value: Any, dump: Any, path: str) -> Json:
+def _stored(value: Any, dump: Callable[[], Json], *, path: str) -> Json:
     try:
         stored = dump()
     except (PydanticSerializationError, UnicodeEncodeError, RecursionError, ValueError) as error:
-        kind = type(value).__name__
+        where, kind = _odd_one(value, path) or (path, type(value).__name__)
         raise StateNotStorable(
-            f"A value of type {kind} at {path or 'the top'} cannot be stored: {error}.", path=path, type=kind
+            f"A value of type {kind} at {where or 'the top'} cannot be stored: {error}.",
+            path=where,
+            type=kind,
         ) from None
     try:
-        canonical.check(stored)
+        # A state is an object: what is below one of its keys has a level less.
+        canonical.check(stored, max_depth=canonical.MAX_DEPTH - bool(path))
     except InvalidJson as error:
         raise _not_storable(error, path) from None
     return stored
+
+
+def _sorted_sets(value: Any, stored: Json) -> Json:
+    """What was stored of a value, with the lists that were sets sorted."""
+    if isinstance(value, BaseModel) and isinstance(stored, dict):
+        return {key: _sorted_sets(getattr(value, key, None), item) for key, item in stored.items()}
+    if not isinstance(value, (dict, list, tuple, set, frozenset)) or not isinstance(stored, (dict, list)):
+        return stored
+    if len(value) != len(stored):
+        return stored  # a serializer of the author's own
+    if isinstance(value, dict) and isinstance(stored, dict):
+        pairs = zip(value.values(), stored.items(), strict=True)
+        return {key: _sorted_sets(one, item) for one, (key, item) in pairs}
+    if not isinstance(stored, list):
+        return stored
+    inside = [_sorted_sets(one, item) for one, item in zip(value, stored, strict=True)]
+    return sorted(inside, key=canonical.dumps) if isinstance(value, (set, frozenset)) else inside
 
 
 def _not_storable(error: InvalidJson, prefix: str) -> StateNotStorable:
@@ -249,11 +353,13 @@ def _not_storable(error: InvalidJson, prefix: str) -> StateNotStorable:
 
 def _refuse_unstorable_early(value: Any, path: str) -> None:
     # Plain JSON trees are checked before pydantic sees them: it would report a lone surrogate as a wrong type.
+    # What is not JSON may still be fine, a set in a field of that type for one.
     if isinstance(value, (dict, list, str, int, float)):
         try:
-            canonical.check(value)
+            canonical.check(value, max_depth=canonical.MAX_DEPTH - 1)
         except InvalidJson as error:
-            if all(problem.code != "not_json" for problem in error.errors):
+            error.errors = [problem for problem in error.errors if problem.code != "not_json"]
+            if error.errors:
                 raise _not_storable(error, path) from None
 
 
@@ -287,19 +393,23 @@ def _lazy_view(model: type[BaseModel]) -> Any:
 
     Copying the whole state for every step would cost more than the commit does; a node reads a few fields of it.
     """
-    names = frozenset(model.model_fields)
+    names = tuple(model.model_fields)
+    known = frozenset(names)
 
     class View(model):  # type: ignore[misc, valid-type]
+        __slots__ = ("_source",)
+
         @classmethod
         def over(cls, values: dict[str, Any]) -> BaseModel:
-            view: BaseModel = cls.model_construct()
-            object.__setattr__(view, "__dict__", {})
+            view = _bare(cls, {})
             object.__setattr__(view, "__pydantic_fields_set__", set(values))
-            object.__setattr__(view, "__pydantic_private__", {"source": values})
+            object.__setattr__(view, "_source", values)
+            if cls.__pydantic_post_init__:
+                view.model_post_init(None)
             return view
 
         def __getattribute__(self, name: str) -> Any:
-            if name in names:
+            if name in known:
                 _fill(self, (name,))
             elif name in ("__dict__", "__pydantic_serializer__"):
                 _fill(self, names)
@@ -310,10 +420,16 @@ def _lazy_view(model: type[BaseModel]) -> Any:
     return View
 
 
-def _fill(view: BaseModel, names: Any) -> None:
+def _fill(view: BaseModel, names: Sequence[str]) -> None:
     own = object.__getattribute__(view, "__dict__")
-    private = object.__getattribute__(view, "__pydantic_private__")
-    source = private["source"] if private else {}
-    for name in names:
-        if name not in own and name in source:
-            own[name] = copy.deepcopy(source[name])
+    try:
+        source = object.__getattribute__(view, "_source")
+    except AttributeError:
+        return  # a copy that the author made: it has all fields already
+    missing = [name for name in names if name not in own and name in source]
+    for name in missing:
+        own[name] = copy.deepcopy(source[name])
+    if missing and len(names) > 1:
+        # In the order of the fields, whatever was touched first: a node that walks over its state does the same each time.
+        ordered = {name: own.pop(name) for name in names if name in own}
+        own.update(ordered)
