@@ -113,7 +113,8 @@ def test_nested_loops_keep_their_own_nodes() -> None:
 
 def test_a_node_that_leads_to_itself_is_a_loop() -> None:
     graph = workflow_of({START: ["a"], "a": ["a", END]}).graph
-    assert (graph.back, graph.headers) == ({("a", "a")}, {"a": frozenset({"a"})})
+    assert graph.back == {("a", "a")}
+    assert graph.headers == {"a": frozenset({"a"})}
 
 
 def test_a_graph_without_loops_has_none() -> None:
