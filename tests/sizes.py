@@ -14,7 +14,7 @@ TABLE: dict[str, tuple[int, int]] = {
     "property examples": (60, 3_000),
     "stateful steps": (20, 100),
     "race rounds": (3, 50),
-    "kills": (2, 25),
+    "kills": (1, 20),  # at each boundary of a step
     "history events": (300, 20_000),
     "state items": (200, 5_000),
     "runs in a list": (60, 5_000),

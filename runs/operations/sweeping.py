@@ -92,8 +92,8 @@ def _take_over(step: Step) -> bool:
         )
         if now.status != StepStatus.EXECUTING or now.token != step.token or now.epoch != run.epoch:
             return False
-        lapsed = now.lease_until is not None and now.lease_until < store.now()
-        if not lapsed and not store.is_gone(now.worker):
+        gone = store.is_gone(now.worker)
+        if not gone and (now.lease_until is None or now.lease_until >= store.now()):
             return False
         facts = _facts(run)
         if facts is None:
@@ -102,7 +102,7 @@ def _take_over(step: Step) -> bool:
         transition = machine.take_over(
             facts,
             live,
-            reason="lease_expired" if lapsed else "worker_gone",
+            reason="worker_gone" if gone else "lease_expired",
             crashes=now.crashes + 1,
             limit=settings.HITL_POISON_CRASHES,
             worker=str(now.worker),

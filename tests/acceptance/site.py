@@ -15,9 +15,11 @@ import httpx
 from hitl.env import root
 from tests.kit.ledger import Ledger
 from tests.kit.stack import Stack
-from tests.kit.waiting import SOON, until
+from tests.kit.waiting import until
 
 API = "/api/v1"
+PATIENCE = 60.0  # this machine may be busy; what must be quick is measured by the database
+TERMINAL = {"completed", "failed", "cancelled"}
 _numbers = itertools.count(1)
 
 
@@ -35,7 +37,13 @@ class Site:
         self.tokens = _seeded(stack)
         self.faults: list[str] = []  # answers of 500 and above
         self.marks: dict[str, tuple[int, bytes]] = {}  # how far a history was seen, and its hash there
+        self.log_marks: dict[str, int] = {}  # how long each log was when the test began
         self._clients: dict[str, httpx.Client] = {}
+
+    def begin(self) -> None:
+        """A new test: what was answered and logged before is not its matter."""
+        self.faults.clear()
+        self.log_marks = {path.name: path.stat().st_size for path in self.stack.logs.glob("*.log")}
 
     # ---- requests
 
@@ -76,22 +84,19 @@ class Site:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    def wait(self, run_id: str, *statuses: str, seconds: float = SOON) -> dict[str, Any]:
+    def wait(self, run_id: str, *statuses: str, seconds: float = PATIENCE) -> dict[str, Any]:
         """The run once it has one of these statuses (default: completed)."""
         wanted = statuses or ("completed",)
 
-        def look() -> dict[str, Any] | None:
-            now = self.run(run_id)
-            if now["status"] in wanted:
-                return now
-            assert now["status"] not in {"completed", "failed", "cancelled"}, now
-            return None
+        def look() -> bool:
+            now = self.one("SELECT status FROM runs_run WHERE id = %s", run_id)
+            assert now in wanted or now not in TERMINAL, (
+                f"{now}: {self.run(run_id)['error']} {self.story(run_id)}"
+            )
+            return now in wanted
 
-        found = until(
-            look, seconds=seconds, what=f"run {run_id} is {' or '.join(wanted)}: {self.story(run_id)}"
-        )
-        assert found is not None
-        return found
+        until(look, seconds=seconds, what=f"run {run_id} is {' or '.join(wanted)}")
+        return self.run(run_id)
 
     def approval(self, run_id: str) -> dict[str, Any]:
         """The one approval that is open."""
@@ -143,24 +148,28 @@ class Site:
         ]
         return f"{self.kinds(run_id)} {steps}"
 
-    def holder(self, run_id: str) -> str:
-        """The name of the worker (as the stack knows it) that executes a step of the run."""
-        pid = until(
+    def holding(self, run_id: str) -> int:
+        """The process id of the pool child that executes a step of the run."""
+        rows = until(
             lambda: self.sql(
                 "SELECT child.pid FROM runs_step step JOIN runs_workerchild child ON child.id = step.worker"
                 " WHERE step.run_id = %s AND step.status = 'executing'",
                 run_id,
             ),
             what=f"somebody executes {run_id}",
-        )[0]["pid"]
-        return self.worker_of(pid)
+        )
+        return int(rows[0]["pid"])
+
+    def holder(self, run_id: str) -> str:
+        """The name of the worker (as the stack knows it) that executes a step of the run."""
+        return self.worker_of(self.holding(run_id))
 
     def worker_of(self, pid: int) -> str:
         """The worker whose process group a pool child's process id belongs to."""
         group = os.getpgid(pid)
         return next(name for name, child in self.stack.children.items() if child.pid == group)
 
-    def at_gate(self, gate: str, *, visits: int = 1, seconds: float = SOON) -> None:
+    def at_gate(self, gate: str, *, visits: int = 1, seconds: float = PATIENCE) -> None:
         until(
             lambda: self.ledger.waiting(gate) >= visits, seconds=seconds, what=f"{visits} reached gate {gate}"
         )
