@@ -23,7 +23,7 @@ from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
 from runs.engine.state import Write, storable
 from runs.engine.status import TERMINAL, RunEvent, RunStatus, StepStatus, after
-from runs.engine.workflow import END, Node, Way, Workflow
+from runs.engine.workflow import END, Node, Workflow
 from runs.errors import (
     AlreadyTerminal,
     ApprovalTimeout,
@@ -149,7 +149,7 @@ def complete(run: Aggregate, step: LiveStep, update: Any) -> Transition:
     writes = schema.writes(run.values, update)
     values = dict(run.values)
     schema.keep(values, writes)
-    target = _route(run.workflow.way(step.node), lambda: (schema.view(values),), where=step.node)
+    target = _route(run.workflow, step.node, lambda: (schema.view(values),))
     event = Event("step_completed", {"visit": step.visit}, step.node, step.address)
     return _go_on(run, step, writes=writes, values=values, target=target, kind="step", event=event)
 
@@ -171,14 +171,16 @@ def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str)
 def ask_again(run: Aggregate, step: LiveStep, approval_node: str, reason: str) -> Transition:
     """What is about to be done is not what was approved: the lane goes back to the approval, which opens anew."""
     event = Event("approval_superseded", {"reason": reason, "node": approval_node}, step.node, step.address)
+    status = after(run.status, RunEvent.ADVANCED)
+    back = at.back_to(run.workflow, run.position, lane=step.lane, node=approval_node)
     recorder = Recorder(run.position)
     answers = {k: v for k, v in at.answers(run.position, step.lane).items() if k != approval_node}
     recorder.put(["root", "lanes", step.lane, "answers"], answers)
-    following = at.move(recorder, lane=step.lane, to=at.Move(approval_node, {}))
+    following = at.move(recorder, lane=step.lane, to=back)
     return Transition(
         events=[event],
         checkpoint=Checkpoint("step", recorder.ops, step.node, step.address),
-        status=after(run.status, RunEvent.ADVANCED),
+        status=status,
         steps=[StepChange(step.address, StepStatus.VOID, error={"code": reason})],
         next_steps=[following] if following else [],
         values=run.values,
@@ -368,7 +370,7 @@ def cancel(status: str, *, reason: str) -> Transition:
 def error_of(error: BaseException) -> dict[str, Json]:
     """An exception as data: code, message, type, and the facts it carries."""
     if not isinstance(error, HitlError):
-        message = canonical.visible(f"{error}")[:MAX_MESSAGE] or type(error).__name__
+        message = canonical.visible(_text_of(error))[:MAX_MESSAGE] or type(error).__name__
         return {"code": "node_error", "message": message, "type": type(error).__qualname__}
     facts: dict[str, Json] = {}
     for key, value in error.facts.items():
@@ -380,6 +382,13 @@ def error_of(error: BaseException) -> dict[str, Json]:
         facts["errors"] = [problem.as_dict() for problem in error.errors]
         facts.setdefault("path", error.errors[0].path)
     return {**facts, "code": error.code, "message": canonical.visible(error.detail)[:MAX_MESSAGE]}
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # an author's exception may fail to say what it is
+        return ""
 
 
 def delay_of(
@@ -407,8 +416,11 @@ def _go_on(
 ) -> Transition:
     move = at.plan(run.workflow, run.position, lane=step.lane, target=target)
     ends = move.node == END and len(run.position["root"]["order"]) == 1
-    output = _output(run.workflow, values) if ends else None
-    recorder = Recorder(run.position)
+    output = _output(run, values, writes) if ends else None
+    status = after(run.status, RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN)
+    if ends:
+        status = after(run.status, RunEvent.ENDED)
+    recorder = Recorder(run.position)  # from here on nothing may be refused: the position changes in place
     at.write(recorder, writes)
     if decision and not ends:
         recorder.put(["root", "lanes", step.lane, "answers", decision[0]], decision[1])
@@ -416,7 +428,7 @@ def _go_on(
     transition = Transition(
         events=[event],
         checkpoint=Checkpoint(kind, recorder.ops, step.node, step.address),
-        status=after(run.status, RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN),
+        status=status,
         steps=[StepChange(step.address, StepStatus.COMPLETED)],
         next_steps=[following] if following else [],
         close_waits_of=[step.address] if kind == "answer" else [],
@@ -424,11 +436,7 @@ def _go_on(
     )
     if ends:
         transition.events.append(Event("run_completed", {}))
-        transition.status, transition.output, transition.ended = (
-            after(run.status, RunEvent.ENDED),
-            output,
-            True,
-        )
+        transition.output, transition.ended = output, True
     return transition
 
 
@@ -475,7 +483,7 @@ def _way_of(run: Aggregate, node: Node, outcome: str, decision: dict[str, Json])
     way, options = run.workflow.way(node.name), node.approval
     if way.router:
         view = run.workflow.schema.view(run.values)
-        return _route(way, lambda: (view, decision), where=node.name)
+        return _route(run.workflow, node.name, lambda: (view, decision))
     edges = {"approve": way.plain, **way.outcomes} if way.plain else dict(way.outcomes)
     if outcome in edges:
         return edges[outcome]
@@ -488,26 +496,28 @@ def _way_of(run: Aggregate, node: Node, outcome: str, decision: dict[str, Json])
     return edges.get(fallback)
 
 
-def _route(way: Way, arguments: Any, *, where: str) -> str:
+def _route(workflow: Workflow, node: str, arguments: Callable[[], tuple[Any, ...]]) -> str:
+    way = workflow.way(node)
     if way.plain:
         return way.plain
     if way.router is None:
-        raise SchemaViolation(f"{where!r} has no way on.", node=where)
+        raise SchemaViolation(f"{node!r} has no way on.", node=node)
     target = way.router(*arguments())
-    name = target if isinstance(target, str) else getattr(target, "__name__", repr(target))
+    name = workflow.name_of(target) if isinstance(target, str) or callable(target) else repr(target)
     if name not in way.to:
         raise SchemaViolation(
-            f"The router of {where!r} answered {name!r}; it may answer {', '.join(way.to)}.", node=where
+            f"The router of {node!r} answered {name!r:.200}; it may answer {', '.join(way.to)}.", node=node
         )
     return name
 
 
-def _output(workflow: Workflow, values: dict[str, Any]) -> Json:
-    view = workflow.schema.view(values)
-    if workflow.output is None:
-        return workflow.schema.dump(view)
-    if isinstance(workflow.output, type) and issubclass(workflow.output, BaseModel):
-        known = {name: value for name, value in values.items() if name in workflow.output.model_fields}
-        return storable(workflow.output.model_validate(known), path="/output")
-    function: Callable[[Any], Any] = workflow.output
-    return storable(function(view), path="/output")
+def _output(run: Aggregate, values: dict[str, Any], writes: Sequence[Write]) -> Json:
+    """The final state as it is stored, or what the workflow makes of it."""
+    output = run.workflow.output
+    if output is None:
+        return at.written(at.state(run.position), writes)
+    if isinstance(output, type) and issubclass(output, BaseModel):
+        known = {name: value for name, value in values.items() if name in output.model_fields}
+        return storable(output.model_validate(known, by_alias=True, by_name=True), path="/output")
+    function: Callable[[Any], Any] = output
+    return storable(function(run.workflow.schema.view(values)), path="/output")

@@ -83,26 +83,50 @@ def plan(workflow: Workflow, position: dict[str, Any], *, lane: str, target: str
     if position["commits"] >= workflow.max_steps:
         raise StepLimit(f"The run has made its {workflow.max_steps:,} steps.", limit=workflow.max_steps)
     here = position["root"]["lanes"][lane]
-    source, loops = here["node"], dict(here["loops"])
-    if (source, target) not in workflow.graph.back:
-        return Move(target, _entered(workflow, loops, source, target))
-    passes, limit = loops.get(target, 0) + 1, workflow.nodes[target].loop_limit
-    if passes < limit:
-        return Move(target, {**loops, target: passes})
+    source, loops = here["node"], here["loops"]
+    move = _passed(workflow, loops, source, target)
     instead = workflow.way(source).limit
-    if instead is None:
+    if move is None and instead is not None:
+        move = _passed(
+            workflow, loops, source, instead
+        )  # may close a loop around this one, which counts as well
+    if move is None:
+        limit = workflow.nodes[target].loop_limit
         raise LoopLimit(f"The loop of {target!r} has made its {limit} passes.", limit=limit, node=target)
-    return Move(instead, _entered(workflow, loops, source, instead))
+    return move
+
+
+def back_to(workflow: Workflow, position: dict[str, Any], *, lane: str, node: str) -> Move:
+    """The move of a lane to a node that it has been at, not along an edge: the counters of loops around both are kept."""
+    here = position["root"]["lanes"][lane]
+    return Move(node, _entered(workflow, here["loops"], here["node"], node))
+
+
+def _passed(workflow: Workflow, loops: dict[str, int], source: str, target: str) -> Move | None:
+    """The move along an edge, or None if that closes a loop which is used up."""
+    kept = _entered(workflow, loops, source, target)
+    if (source, target) not in workflow.graph.back:
+        return Move(target, kept)
+    passes = loops.get(target, 0) + 1
+    return Move(target, {**kept, target: passes}) if passes < workflow.nodes[target].loop_limit else None
 
 
 def _entered(workflow: Workflow, loops: dict[str, int], source: str, target: str) -> dict[str, int]:
-    """Counters of the loops that the target is still in; a loop entered from outside starts at nothing."""
+    """Counters of the loops that both nodes are in; a loop that is left, or entered from outside, starts at nothing."""
     headers = workflow.graph.headers
     return {
         header: passes
         for header, passes in loops.items()
         if target in headers.get(header, ()) and source in headers[header]
     }
+
+
+def written(before: dict[str, Json], writes: Sequence[Write]) -> dict[str, Json]:
+    """The state after these writes; `before` stays as it is."""
+    after = dict(before)
+    for change in writes:
+        after[change.key] = [*after[change.key], *change.value] if change.kind == "append" else change.value
+    return after
 
 
 def write(recorder: Recorder, writes: Sequence[Write]) -> None:
