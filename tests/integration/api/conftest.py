@@ -163,6 +163,17 @@ def _validator(reference: str) -> Draft202012Validator:
     return Draft202012Validator({"$ref": reference, "components": description()["components"]})
 
 
+def pages(api: Api, address: str, *, parameter: str = "cursor") -> list[list[dict[str, Any]]]:
+    """The items of every page, following `next` to the end."""
+    join = "&" if "?" in address else "?"
+    reply = api.get(address)
+    found = [reply.body["items"]]
+    while reply.body["next"] is not None:
+        reply = api.get(f"{address}{join}{parameter}={reply.body['next']}")
+        found.append(reply.body["items"])
+    return found
+
+
 # ---- people
 
 

@@ -12,7 +12,7 @@ from runs import workflows
 from runs.engine import Action, Workflow
 from runs.engine.workflow import Ask
 from runs.models import Approval, Event, Revision, Run, Vote
-from tests.integration.api.conftest import Api, House, denials, pay_flow
+from tests.integration.api.conftest import Api, House, denials, pages, pay_flow
 
 
 @pytest.fixture
@@ -110,11 +110,7 @@ def test_pages_hold_every_approval_once(house: House, frida: Api, pays: Workflow
     if status == "decided":
         for approval in made:
             house.answer(approval, "approve")
-    found, cursor = [], ""
-    while cursor is not None:
-        page = frida.get(f"approvals?status={status}&limit=2" + (f"&cursor={cursor}" if cursor else ""))
-        found += ids(page)
-        cursor = page.body["next"]
+    found = [one["id"] for page in pages(frida, f"approvals?status={status}&limit=2") for one in page]
     assert sorted(found) == sorted(str(approval.pk) for approval in made)
 
 

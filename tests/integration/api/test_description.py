@@ -31,7 +31,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
 
 def test_the_description_is_valid_openapi_of_version_3_1() -> None:
     assert description()["openapi"].startswith("3.1")
-    validate_schema(description())
+    validate_schema(description())  # type: ignore[no-untyped-call]
 
 
 def test_the_description_is_made_without_a_warning(tmp_path: Path) -> None:
@@ -136,10 +136,9 @@ def test_an_unknown_code_is_not_found(db: None) -> None:
     assert Api().get("problems/nope").code == "not_found"
 
 
-@pytest.mark.parametrize("name", sorted(problems.MEMBERS))
+@pytest.mark.parametrize("name", ["type", "title", "status", "code", "instance"])
 def test_a_fact_never_hides_a_member_of_the_problem(name: str) -> None:
-    told = problems.problem(
-        HitlError("x", **{name: "fact"}) if name not in ("errors", "detail") else HitlError("x"), status=500
-    )
-    assert told["status"] == 500
-    assert told.get("code") == "error"
+    facts: dict[str, Any] = {name: "fact"}
+    told = problems.problem(HitlError("x", **facts), status=500)
+    assert (told["status"], told["code"], told["title"]) == (500, "error", "Something went wrong.")
+    assert told[f"current_{name}"] == "fact"

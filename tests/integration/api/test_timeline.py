@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from runs import operations, workflows
 from runs.engine import Workflow, patch
 from runs.models import Run, Step
-from tests.integration.api.conftest import Api, House, pay_flow
+from tests.integration.api.conftest import Api, House, pages, pay_flow
 
 
 @pytest.fixture
@@ -39,11 +39,9 @@ def test_the_history_is_gapless_and_says_who(run: Run, shop: Api) -> None:
 
 def test_the_history_is_read_in_parts(run: Run, shop: Api) -> None:
     whole = shop.get(f"runs/{run.pk}/history?limit=200").body["items"]
-    parts, after = [], 0
-    while after is not None:
-        page = shop.get(f"runs/{run.pk}/history?limit=2&after={after}").body
-        parts += page["items"]
-        after = page["next"]
+    parts = [
+        event for page in pages(shop, f"runs/{run.pk}/history?limit=2", parameter="after") for event in page
+    ]
     assert parts == whole
 
 
@@ -132,11 +130,7 @@ def test_steps_are_told_with_their_calls_and_effects(
 
 def test_steps_are_read_in_parts(run: Run, shop: Api) -> None:
     whole = shop.get(f"runs/{run.pk}/steps").body["items"]
-    parts, cursor = [], ""
-    while cursor is not None:
-        page = shop.get(f"runs/{run.pk}/steps?limit=1" + (f"&cursor={cursor}" if cursor else "")).body
-        parts += page["items"]
-        cursor = page["next"]
+    parts = [step for page in pages(shop, f"runs/{run.pk}/steps?limit=1") for step in page]
     assert parts == whole
     assert {step["node"] for step in whole} == {"before", "ask", "after"}
 
