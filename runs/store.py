@@ -859,14 +859,15 @@ class Keeper:
         self._connection: psycopg.Connection[Any] | None = None
         self._has_lock = False
 
-    def beat(self, tokens: Sequence[uuid.UUID]) -> None:
-        """Make sure of the lock, and renew the leases of these tokens, in one statement."""
+    def beat(self, tokens: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+        """Make sure of the lock, and renew the leases of these tokens, in one statement. Returns those that were there."""
         held = self._locked()
-        held.execute(
+        rows = held.execute(
             "UPDATE runs_step SET lease_until = now() + make_interval(secs => %s) "
-            "WHERE status = 'executing' AND worker = %s AND token = ANY(%s)",
+            "WHERE status = 'executing' AND worker = %s AND token = ANY(%s) RETURNING token",
             [settings.HITL_LEASE_SECONDS, self.id, list(tokens)],
         )
+        return {row[0] for row in rows}
 
     def listen(self, seconds: float) -> None:
         """Wait, but notice at once when the connection ends: raises `psycopg.Error` then.
@@ -1018,6 +1019,15 @@ def unhinted_steps(*, limit: int) -> list[tuple[uuid.UUID, int, str]]:
 def beat(name: str, facts: dict[str, Json]) -> None:
     """Note that a service has done its round."""
     ServiceBeat.objects.update_or_create(name=name, defaults={"at": now(), "facts": facts})
+
+
+def check_held(held: Held) -> None:
+    """Raises `LateResult` if the step is not this worker's any more."""
+    mine = Step.objects.filter(
+        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+    )
+    if not mine.exists():
+        raise LateResult()
 
 
 def release(held: Held) -> None:

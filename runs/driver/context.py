@@ -133,6 +133,7 @@ class Context:
         known = self._known(label, occurrence, digest, given)
         if known is not None:
             return canonical.loads(known)
+        self._ask(self.port.before_call)
         call_key = self._key_of(label, occurrence)
         extra = {"idempotency_key": call_key} if idempotency_key else {}
         started = time.monotonic()

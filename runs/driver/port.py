@@ -48,6 +48,9 @@ class Port(Protocol):
     def entries(self) -> list[Entry]:
         """Every journal entry of this step's address, of all branches of the run."""
 
+    def before_call(self) -> None:
+        """Asked before a call is made. Raises `LateResult` if the step is known not to be ours any more."""
+
     def commit_call(self, call: Call) -> None:
         """Commit a call's result, fenced. Raises `LateResult` if the step is not ours any more."""
 

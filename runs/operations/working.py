@@ -52,11 +52,13 @@ class Worker:
         self.id = self.keeper.id
         self.stopping = False
         self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it
+        self._lost: frozenset[uuid.UUID] = frozenset()
+        self._sure_until = -math.inf
         self._writing = threading.Lock()
         self._stop = threading.Event()
         self._alone: threading.Thread | None = None
         self._look_at = math.inf
-        self.keeper.beat(())
+        self._beat()
         self._thread = threading.Thread(target=self._keep, name="lease-keeper", daemon=True)
         self._thread.start()
 
@@ -67,6 +69,10 @@ class Worker:
     def let_go(self, token: uuid.UUID) -> None:
         with self._writing:
             self._tokens -= {token}
+
+    def is_sure_of(self, token: uuid.UUID) -> bool:
+        """Whether the lease cannot have run out since it was last renewed, nor been found to be gone."""
+        return token not in self._lost and time.monotonic() < self._sure_until
 
     def look_out(self) -> None:
         """From now on, look for steps that nobody was told about: the broker may be away, and the sweeper too."""
@@ -88,7 +94,7 @@ class Worker:
         while not self._stop.is_set():
             try:
                 if time.monotonic() >= next_beat:
-                    self.keeper.beat(tuple(self._tokens))
+                    self._beat()
                     next_beat = time.monotonic() + every
                 if time.monotonic() >= self._look_at:
                     self._look()
@@ -106,6 +112,11 @@ class Worker:
     def _start_over(self) -> None:
         self.keeper.drop()
         self._stop.wait(KEEPER_TICK)
+
+    def _beat(self) -> None:
+        tokens, begun = self._tokens, time.monotonic()
+        self._lost = tokens - self.keeper.beat(tuple(tokens))
+        self._sure_until = begun + settings.HITL_LEASE_SECONDS
 
     def _look(self) -> None:
         """Take a forgotten step if there is nothing else to do. In a thread of its own: the leases go on being renewed."""
@@ -206,6 +217,11 @@ class _Port:
         if held.is_fresh and branch.no == 1:
             return []  # nobody has been here, and there is no other branch to reuse from
         return store.persistently(partial(store.journal, held.run_id, branch, held.step.address))
+
+    def before_call(self) -> None:
+        # An effect of a step that somebody else has by now would happen twice. Looked up only where there is doubt.
+        if not self.slice.worker.is_sure_of(self.slice.held.token):
+            store.persistently(partial(store.check_held, self.slice.held))
 
     def commit_call(self, call: Call) -> None:
         store.commit_call(self.slice.held, call, head=self.slice.head, ordinal=self.ordinal)

@@ -29,6 +29,9 @@ class NoJournal:
     def entries(self) -> list[Entry]:
         return []
 
+    def before_call(self) -> None:
+        """It is ours."""
+
     def commit_call(self, call: Call) -> None:
         self.committed.append(call)
 
