@@ -183,13 +183,24 @@ def addresses(env: Environment) -> tuple[str, str]:
     """Postgres and Redis: as told, otherwise the embedded ones that the supervisor noted in the data
     folder.
     """
-    note = env.data_dir / "servers.json"
-    embedded = json.loads(note.read_text()) if note.exists() else {}
+    embedded = _noted(env)
     nowhere = "127.0.0.1:1"  # refuses at once: `make up` has not run yet
     return (
         env.database_url or embedded.get("database_url") or f"postgresql://hitl@{nowhere}/hitl",
         env.redis_url or embedded.get("redis_url") or f"redis://{nowhere}/0",
     )
+
+
+def debugging(env: Environment) -> bool:
+    """As told; a command beside `make up` works as that does, or a changed graph would stop the one and not the other."""
+    told = "debug" in env.model_fields_set or env.database_url is not None
+    return env.debug if told else bool(_noted(env).get("debug", env.debug))
+
+
+def _noted(env: Environment) -> dict[str, Any]:
+    """What a running `make up` has noted in the data folder."""
+    note = env.data_dir / "servers.json"
+    return dict(json.loads(note.read_text())) if note.exists() else {}
 
 
 def secret_key(env: Environment) -> str:

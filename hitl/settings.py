@@ -12,7 +12,7 @@ BASE_DIR = environment.root()
 _database_url, REDIS_URL = environment.addresses(ENV)
 
 SECRET_KEY = environment.secret_key(ENV)
-DEBUG = ENV.debug
+DEBUG = environment.debugging(ENV)
 ALLOWED_HOSTS = ENV.allowed_hosts
 
 HITL_DATA_DIR = ENV.data_dir
@@ -153,6 +153,12 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
     "DESCRIPTION": "Durable agent runs with a human at the gate.",
+    "TAGS": [
+        {"name": "runs", "description": "Start runs, watch them, steer them."},
+        {"name": "approvals", "description": "What people are asked, and their answers."},
+        {"name": "workflows", "description": "What can be started."},
+        {"name": "problems", "description": "Every error by its code."},
+    ],
     "PREPROCESSING_HOOKS": ["runs.api.schema.without_slashes"],
     "POSTPROCESSING_HOOKS": ["runs.api.schema.add_components"],
 }

@@ -261,7 +261,7 @@ class Supervisor:
             self._watch()
 
     def _servers(self) -> None:
-        noted = {}
+        noted: dict[str, str] = {}
         if self.env.database_url:
             say("postgres   the one of DATABASE_URL")
         else:
@@ -279,8 +279,12 @@ class Supervisor:
             self._keep(broker.start)
             noted["redis_url"] = broker.url
             say("valkey     started")
-        _write_private(self.folder / "servers.json", json.dumps(noted))
+        _write_private(self.folder / "servers.json", json.dumps({**noted, "debug": self._debugs()}))
         self.environ.update({name.upper(): url for name, url in noted.items()})
+
+    def _debugs(self) -> bool:
+        """`make up` is for development, unless it is told otherwise."""
+        return self.env.debug or "debug" not in self.env.model_fields_set
 
     def _environment(self, *, port: int) -> None:
         key = self.folder / "secret-key"
