@@ -19,7 +19,7 @@ from runs import store
 from runs.engine import position
 from runs.engine.canonical import Json
 from runs.engine.status import LIVE_STEPS, ApprovalStatus
-from runs.errors import NotFound, UnknownCheckpoint
+from runs.errors import CheckpointUnreadable, NotFound, UnknownCheckpoint
 from runs.models import (
     ApiToken,
     Approval,
@@ -151,6 +151,14 @@ def runs(
 def head(run: Run) -> dict[str, Any]:
     """The position at which a run stands. Two queries; raises `CheckpointUnreadable`."""
     return store.read_position(run.pk, run.head)
+
+
+def head_or_fault(run: Run) -> tuple[dict[str, Any] | None, str]:
+    """The position at which a run stands, or why it cannot be read: whoever looks must still see the run. Two queries."""
+    try:
+        return head(run), ""
+    except CheckpointUnreadable as error:
+        return None, error.detail
 
 
 # ---- what happened in a run

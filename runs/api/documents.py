@@ -5,7 +5,6 @@ The shapes are the description of the API too (`runs.api.schema`), so a field th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import UUID
@@ -13,7 +12,7 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from runs import policies
+from runs import policies, queries
 from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
@@ -159,7 +158,12 @@ class RunDocument(RunSummary):
     """A run, whole."""
 
     input: Object
-    state: Annotated[Object, Field(description="The state at the head.")]
+    state: Annotated[
+        Object | None, Field(description="The state at the head; null only if it is unreadable.")
+    ]
+    unreadable: Annotated[
+        str, Field(description="Why the state cannot be read; empty if it can. Rewind past it.")
+    ]
     next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
     output: Any
     pending_approvals: list[ApprovalDocument]
@@ -432,14 +436,19 @@ def run_summary(run: Run) -> RunSummary:
     }
 
 
-def run_document(run: Run, head: dict[str, Any], pending: Iterable[Approval], *, actor: Actor) -> RunDocument:
+def run_document(run: Run, *, actor: Actor) -> RunDocument:
+    """A run, whole. Reads what it stands at and what it asks of people: four queries at most."""
+    head, fault = queries.head_or_fault(run)
     return {
         **run_summary(run),
         "input": canonical.loads(run.input),
-        "state": at.state(head),
-        "next": _nodes(head),
+        "state": None if head is None else at.state(head),
+        "unreadable": fault,
+        "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
-        "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
+        "pending_approvals": [
+            approval_document(approval, actor=actor) for approval in queries.pending(run.pk)
+        ],
     }
 
 

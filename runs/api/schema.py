@@ -67,6 +67,7 @@ PEOPLE: Final = ("not_found", "missing_scope", "not_a_candidate", "self_approval
 STEERING: Final = (
     *PEOPLE,
     "unknown_checkpoint",
+    "checkpoint_unreadable",
     "nothing_to_run",
     "stale_version",
     "reason_required",
@@ -74,6 +75,7 @@ STEERING: Final = (
 )
 ANSWERING: Final = (
     *PEOPLE,
+    "checkpoint_unreadable",
     "already_decided",
     "approval_closed",
     "timed_out",

@@ -44,11 +44,11 @@ class Runs(Endpoint):
         answers={201: documents.RunDocument, 200: documents.RunDocument},
         errors=SUBMITTING,
         examples={
-            "A refund": {"workflow": "refund", "input": {"order_id": "A-1042"}},
+            "A refund": {"workflow": "refund", "input": {"order_id": "88-4121"}},
             "Of one version, with labels": {
                 "workflow": "refund",
                 "version": "1",
-                "input": {"order_id": "A-1042"},
+                "input": {"order_id": "88-4121"},
                 "labels": {"shop": "berlin"},
             },
         },
@@ -102,7 +102,7 @@ class RunDetail(Endpoint):
         headers=[ID_PARAMETER],
         answer_headers=OF_RUN,
         answers={200: documents.RunDocument},
-        errors=["not_found", "missing_scope", "checkpoint_unreadable"],
+        errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
         # The waiting itself is done before Django is asked (runs.live.waiting); here the parameter is only checked.
@@ -352,7 +352,7 @@ class Decide(Endpoint):
             "Each action": {
                 "version": 1,
                 "decisions": [
-                    {"key": "pay_refund", "type": "edit", "args": {"order_id": "A-1042", "amount": "10.00"}},
+                    {"key": "pay_refund", "type": "edit", "args": {"order_id": "88-4121", "amount": "10.00"}},
                     {"key": "write_mail", "type": "reject", "message": "I call them myself"},
                 ],
             },
@@ -387,7 +387,7 @@ class Revise(Endpoint):
         examples={
             "Another amount": {
                 "version": 1,
-                "args": {"pay_refund": {"order_id": "A-1042", "amount": "10.00"}},
+                "args": {"pay_refund": {"order_id": "88-4121", "amount": "10.00"}},
             }
         },
     )
@@ -454,8 +454,13 @@ class Nothing(Public):
 
 
 def _run(actor: Actor, run: Run, *, status: int = 200, **headers: str) -> Response:
-    document = documents.run_document(run, queries.head(run), queries.pending(run.pk), actor=actor)
-    return rendered(document, status, ETag=etag(run), Hitl_Run_Status=run.status, **headers)
+    return rendered(
+        documents.run_document(run, actor=actor),
+        status,
+        ETag=etag(run),
+        Hitl_Run_Status=run.status,
+        **headers,
+    )
 
 
 def _approval(actor: Actor, approval: Approval) -> Response:
@@ -467,7 +472,7 @@ def _decided(actor: Actor, approval_id: UUID) -> Response:
     run = queries.run(actor.project.pk, approval.run_id)
     document: documents.Decided = {
         "approval": documents.approval_document(approval, actor=actor),
-        "run": documents.run_document(run, queries.head(run), queries.pending(run.pk), actor=actor),
+        "run": documents.run_document(run, actor=actor),
     }
     return rendered(document, 202 if approval.status == "open" else 200, Hitl_Run_Status=run.status)
 

@@ -107,11 +107,19 @@ def test_an_impossible_wait_is_refused(house: House, shop: Api, wait: str) -> No
     assert (reply.status, reply.code, reply.paths) == (400, "invalid_parameter", ["/wait"])
 
 
-def test_a_damaged_checkpoint_is_told_as_such(house: House, shop: Api) -> None:
+def test_a_run_with_a_damaged_checkpoint_can_still_be_seen(house: House, shop: Api, olga: Api) -> None:
+    """Never a silent null, and never a run that cannot be looked at, cancelled or rewound."""
     run = house.submit("echo")
     Checkpoint.objects.filter(run=run).update(snapshot="{")
-    reply = shop.get(f"runs/{run.pk}")
-    assert (reply.status, reply.code) == (409, "checkpoint_unreadable")
+    told = shop.get(f"runs/{run.pk}").body
+    assert (told["status"], told["state"], told["next"]) == ("queued", None, [])
+    assert "Checkpoint 0 cannot be read" in told["unreadable"]
+    at_it = shop.get(f"runs/{run.pk}/checkpoints/0")
+    assert (at_it.status, at_it.code, at_it.body["checkpoint"]) == (409, "checkpoint_unreadable", 0)
+    assert (
+        olga.post(f"runs/{run.pk}/rewind", {"checkpoint": 0, "reason": "x"}).code == "checkpoint_unreadable"
+    )
+    assert olga.post(f"runs/{run.pk}/cancel").body["status"] == "cancelled"
 
 
 def test_reading_changes_no_row(house: House, shop: Api, define: Callable[..., Workflow]) -> None:
