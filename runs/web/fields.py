@@ -151,8 +151,15 @@ def _field(
         in_proposal=value is not MISSING,
         hidden_count=sum(found.values()),
         hidden_note=hidden.draw(value) if isinstance(value, str) and found else "",
-        shown="" if value is MISSING else pretty.inline(value),
+        shown=_shown(value),
     )
+
+
+def _shown(value: Any) -> SafeString | str:
+    """A value that may not be edited: a text of several lines as it reads, anything else as JSON."""
+    if value is MISSING:
+        return ""
+    return hidden.draw(value) if isinstance(value, str) and "\n" in value else pretty.inline(value)
 
 
 def _kind(schema: Mapping[str, Any], value: Any) -> str:

@@ -50,7 +50,7 @@ def show(request: Request, approval_id: UUID) -> HttpResponse:
     context = _card_context(request, approval_id)
     if request.htmx and request.htmx.target == "pane":
         return HttpResponse(
-            _title(context["card"].title) + render_to_string("inbox/_card.html", context, request)
+            _title(request, context["card"].title) + render_to_string("inbox/_card.html", context, request)
         )
     return _desk(request, rows=context.pop("queue"), **context)
 
@@ -98,6 +98,8 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
         raise Unprocessable("Nothing differs from the proposal. To approve it as it is, go back to the card.")
     if request.POST.get("save") == "revise":
         return _revise(request, approval, typed)
+    if request.POST.get("save") != "vote":
+        raise BadRequest("Say whether the edit is saved with your vote or without.")
     return _send(request, approval, editing.decisions(approval, _texts(request), typed))
 
 
@@ -202,7 +204,7 @@ def _desk(request: Request, *, rows: queue.Queue, status: int = 200, **context: 
         return render(request, "inbox/inbox.html", everything, status=status)
     card = everything.get("card")
     parts = [
-        _title(card.title if card else "Inbox"),
+        _title(request, card.title if card else "Inbox"),
         render_to_string("inbox/_inbox.html", everything, request),
     ]
     parts += [
@@ -212,8 +214,8 @@ def _desk(request: Request, *, rows: queue.Queue, status: int = 200, **context: 
     return HttpResponse("".join(parts), status=status)
 
 
-def _title(text: str) -> str:
-    return render_to_string("parts/title.html", {"text": text})
+def _title(request: Request, text: str) -> str:
+    return render_to_string("parts/title.html", {"text": text}, request)
 
 
 def _queue(request: Request, *, current: UUID | None = None) -> queue.Queue:

@@ -208,9 +208,9 @@
     const form = field.form;
     if (!form) return false;
     const wanted = field.dataset.then || "";
-    const button = wanted ? one(`button[name=decision][value="${wanted}"]`, form) : one("button[name=save], .send button:not([name=show])", form) || one('button[name="save"]');
+    const button = wanted ? one(`button[name=decision][value="${wanted}"]`, form) : one("button[name=save], .send button:not([name=show])", form);
     if (!button || button.form !== form) return false;
-    form.requestSubmit(button);
+    button.click(); // not requestSubmit: htmx takes the name of the button from its click
     return true;
   }
 

@@ -83,4 +83,5 @@ def test_every_control_of_the_card_is_reached_by_tab_in_reading_order(site: Site
         if seen[-1] == "Respond":
             break
     order = [word for word in seen if word in ("Approve", "Edit", "Reject", "Respond")]
+    print(seen)
     assert order == ["Approve", "Edit", "Reject", "Respond"]

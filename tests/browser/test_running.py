@@ -59,7 +59,7 @@ def test_rewind_with_an_edited_state_says_what_comes_and_the_run_goes_on(site: S
     olga.goto(f"/runs/{run_id}/")
     olga.get_by_role("link", name="Rewind to checkpoint 0").click()
     expect(olga.get_by_role("heading", name="Rewind to checkpoint 0")).to_be_visible()
-    sections = olga.locator(".sheet .section")
+    sections = olga.locator("form.sheet .section")
     expect(sections.filter(has_text="Runs again")).to_contain_text("draft")
     expect(sections.filter(has_text="Already done after that point")).to_contain_text(
         "nothing outside was changed"
@@ -109,14 +109,14 @@ def test_a_run_that_moved_on_is_not_rewound_from_an_old_preview(site: Site, open
     expect(olga.locator("#banner")).to_contain_text("The run has moved on")
     assert olga.get_by_label("Reason").input_value() == "too late"
     assert site.run(run_id)["branch"] == 1
-    expect(olga.locator(".sheet")).to_contain_text("apply")
+    expect(olga.locator("form.sheet")).to_contain_text("apply")
 
 
 def test_cancel_explains_before_it_does(site: Site, olga: Page) -> None:
     run_id, _ = asked(site)
     olga.goto(f"/runs/{run_id}/")
     olga.get_by_role("link", name="Cancel run").click()
-    expect(olga.locator(".sheet")).to_contain_text("1 open approval closes")
+    expect(olga.locator("form.sheet")).to_contain_text("1 open approval closes")
     olga.get_by_label("Reason").fill("duplicate")
     olga.get_by_role("button", name="Cancel run").click()
     expect(olga.locator(".says-status")).to_contain_text("Cancelled")
