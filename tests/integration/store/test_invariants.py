@@ -1,0 +1,157 @@
+"""What the database itself refuses, whoever asks. A constraint of a model without a line here fails the last test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, connection, models, transaction
+
+from runs import operations
+from runs.models import (
+    Approval,
+    Branch,
+    Checkpoint,
+    Event,
+    IdempotencyRecord,
+    JournalEntry,
+    Member,
+    Step,
+    Team,
+    Vote,
+    Wait,
+    WorkflowVersion,
+)
+from tests.integration.core.conftest import person
+from tests.integration.store.conftest import Define, House, pay_flow
+
+REFUSED: dict[str, list[str]] = {
+    "run_status_known": ["UPDATE runs_run SET status = 'done' WHERE status = 'waiting'"],
+    "run_finished_iff_terminal": [
+        "UPDATE runs_run SET finished_at = NULL WHERE status = 'completed'",
+        "UPDATE runs_run SET finished_at = now() WHERE status = 'waiting'",
+        "UPDATE runs_run SET status = 'cancelled' WHERE status = 'waiting'",
+    ],
+    "run_failed_has_error": [
+        "UPDATE runs_run SET status = 'failed', error = NULL WHERE status = 'completed'"
+    ],
+    "run_head_exists": ["UPDATE runs_run SET head = checkpoint_no + 1"],
+    "branch_calls_known": ["UPDATE runs_branch SET calls = 'perhaps'"],
+    "branch_has_parent_but_first": [
+        "UPDATE runs_branch SET parent_branch = NULL WHERE no = 2",
+        "UPDATE runs_branch SET parent_branch = 1, parent_checkpoint = 1 WHERE no = 1",
+    ],
+    "checkpoint_kind_known": ["UPDATE runs_checkpoint SET kind = 'other'"],
+    "checkpoint_patch_or_snapshot": [
+        "UPDATE runs_checkpoint SET patch = '[]' WHERE snapshot IS NOT NULL",
+        "UPDATE runs_checkpoint SET snapshot = NULL WHERE patch IS NULL",
+        "UPDATE runs_checkpoint SET snapshot_no = no WHERE snapshot IS NULL",
+        "UPDATE runs_checkpoint SET snapshot_no = no - 1 WHERE snapshot IS NOT NULL",
+    ],
+    "step_status_known": ["UPDATE runs_step SET status = 'done' WHERE status = 'waiting'"],
+    "step_token_iff_executing": [
+        "UPDATE runs_step SET token = gen_random_uuid() WHERE status = 'waiting'",
+        "UPDATE runs_step SET status = 'executing' WHERE status = 'waiting'",
+        "UPDATE runs_step SET status = 'executing', token = gen_random_uuid(), worker = 1 WHERE status = 'waiting'",
+    ],
+    "journal_effect_known": ["UPDATE runs_journalentry SET effect = 'some'"],
+    "wait_kind_known": ["UPDATE runs_wait SET kind = 'other'"],
+    "approval_status_known": ["UPDATE runs_approval SET status = 'done', closed_at = now()"],
+    "approval_closed_iff_not_open": [
+        "UPDATE runs_approval SET closed_at = now() WHERE status = 'open'",
+        "UPDATE runs_approval SET closed_at = NULL WHERE status = 'decided'",
+        "UPDATE runs_approval SET status = 'open' WHERE status = 'decided'",
+    ],
+    "member_roles_known": [
+        "UPDATE runs_member SET roles = '{king}'",
+        "UPDATE runs_member SET roles = '{}'",
+    ],
+    "token_scopes_known": ["UPDATE runs_apitoken SET scopes = '{everything}'"],
+}
+TWICE: dict[str, Callable[[], models.Model]] = {
+    "wait_open_once": lambda: Wait.objects.filter(closed_at=None)[0],
+    "approval_open_once": lambda: Approval.objects.filter(status="open")[0],
+    "vote_once_a_version": lambda: Vote.objects.filter(decisive=False)[0],
+    "vote_one_decides": lambda: _by_another(Vote.objects.filter(decisive=True)[0]),
+    "member_once": lambda: Member.objects.all()[0],
+    "team_once": lambda: Team.objects.all()[0],
+    "idempotency_key_once": lambda: IdempotencyRecord.objects.all()[0],
+    "workflow_version_once": lambda: WorkflowVersion.objects.all()[0],
+    "runs_event_pkey": lambda: Event.objects.all()[0],
+    "runs_checkpoint_pkey": lambda: Checkpoint.objects.all()[0],
+    "runs_step_pkey": lambda: Step.objects.all()[0],
+    "runs_branch_pkey": lambda: Branch.objects.all()[0],
+    "runs_journalentry_pkey": lambda: JournalEntry.objects.all()[0],
+}
+
+
+def _by_another(vote: Vote) -> Vote:
+    """Another person's vote, decisive as well."""
+    vote.user = Member.objects.exclude(user__votes__approval=vote.approval)[0].user
+    return vote
+
+
+@pytest.fixture
+def lived(house: House, define: Define) -> None:
+    """A completed run with two branches and a call, and one that waits for its second vote."""
+    pay_flow(define("pay"), lambda state, ctx: {"x": ctx.call(int)}, quorum=2)
+    run, approval = house.parked("pay", x=1)
+    house.answer(approval, "approve")
+    house.answer(approval, "approve", by=house.felix)
+    house.work(run)
+    operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=2, reason="again")
+    assert house.work(run).status == "completed"
+    _, open_one = house.parked("pay", x=2)
+    house.answer(open_one, "approve")
+    given = operations.Idempotency("runs", "k", "f")
+    operations.submit(actor=house.shop, workflow="pay", input={"x": 3}, idempotency=given)
+    operations.create_token(
+        actor=person(house.project, "ada", "admin"), user=house.shop.user, name="t", scopes=["runs:read"]
+    )
+
+
+def test_rows_that_contradict_themselves_are_refused(lived: None) -> None:
+    for name, statements in REFUSED.items():
+        for sql in statements:
+            with (
+                pytest.raises(IntegrityError, match=name),
+                transaction.atomic(),
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(sql)
+
+
+def test_what_may_be_there_once_is_there_once(lived: None) -> None:
+    for name, find in TWICE.items():
+        row = find()
+        if isinstance(row._meta.pk, models.UUIDField):
+            row.pk = uuid.uuid4()
+        elif isinstance(row._meta.pk, models.AutoField):
+            row.pk = None
+        with pytest.raises(IntegrityError, match=name), transaction.atomic():
+            row.save(force_insert=True)
+
+
+def test_a_run_of_which_something_is_told_is_there(lived: None) -> None:
+    """Foreign keys: nothing hangs in the air once a transaction has ended."""
+    for model in (Branch, Checkpoint, Event, Step, JournalEntry, Wait, Approval):
+        table = model._meta.db_table
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_constraint WHERE contype = 'f' AND conrelid = %s::regclass "
+                "AND confrelid = 'runs_run'::regclass",
+                [table],
+            )
+            assert cursor.fetchone() == (1,), table
+
+
+def test_every_constraint_is_tried() -> None:
+    told = {*REFUSED, *TWICE}
+    declared = {
+        constraint.name
+        for model in apps.get_app_config("runs").get_models()
+        for constraint in model._meta.constraints
+    }
+    assert declared - told == set()
