@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
@@ -17,19 +17,23 @@ from runs.engine.canonical import Json
 from runs.engine.patch import difference, pointer
 from runs.engine.schema import check_schema, validate
 from runs.engine.state import storable
-from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Way
+from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way
 from runs.errors import (
     BadRequest,
     DecisionNotAllowed,
     EditorMayNotApprove,
+    InvalidJson,
     Problem,
     ReasonRequired,
     SchemaViolation,
+    StateNotStorable,
     Unprocessable,
 )
 
 DEFAULT_ALLOWED: Final = ("approve", "reject", "respond")
+EFFECTS: Final = get_args(Effect)
 MAX_COMMENT: Final = 10_000
+_AROUND: Final = 4  # levels of the document around the arguments, which may be as deep as any document
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,8 @@ class Judged:
 def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) -> dict[str, Json]:
     """The document of a new approval from what the approval function returned. Raises `SchemaViolation`."""
     ask = asked if isinstance(asked, Ask) else Ask(asked)
-    actions = [ask.actions] if isinstance(ask.actions, Action) else list(ask.actions)
-    if not actions or not all(isinstance(action, Action) for action in actions):
+    actions = [ask.actions] if isinstance(ask.actions, Action) else ask.actions
+    if not _are_actions(actions):
         raise SchemaViolation(
             f"The approval {node!r} returns an Action, a list of them, or an Ask; it returned {type(asked).__name__}.",
             path="",
@@ -89,20 +93,52 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
         )
     if options.on_timeout == "approve" and any(action["effect"] == "irreversible" for action in drawn):
         raise SchemaViolation(f"{node!r} may not approve an irreversible action by time-out.", path="")
-    return {
-        "title": ask.title or _title(drawn),
-        "reason": ask.reason,
-        "agent_note": ask.agent_note,
+    document = {
+        "title": _text(ask.title, "title") or _title(drawn),
+        "reason": _text(ask.reason, "reason"),
+        "agent_note": _text(ask.agent_note, "agent_note"),
         "facts": [
-            {"label": label, "value": storable(value, path=f"/facts/{label}")}
+            {
+                "label": _text(label, "facts"),
+                "value": storable(value, path=f"/facts/{canonical.escape(label)}"),
+            }
             for label, value in ask.facts.items()
         ],
         "actions": drawn,
     }
+    _check_storable(document)
+    return document
+
+
+def _are_actions(actions: Any) -> bool:
+    return (
+        isinstance(actions, (list, tuple)) and bool(actions) and all(isinstance(a, Action) for a in actions)
+    )
+
+
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        kind = type(value).__name__
+        raise SchemaViolation(f"{where} is a text, not {kind}.", path=f"/{where}", type=kind)
+    return value
+
+
+def _check_storable(document: Json) -> None:
+    """The words of a question may come from an agent: what they hold must not break the store."""
+    try:
+        canonical.check(document, max_depth=canonical.MAX_DEPTH + _AROUND)
+    except InvalidJson as error:
+        first = error.errors[0]
+        raise StateNotStorable(
+            f"The question cannot be stored: {first.message} at {first.path}.",
+            errors=error.errors,
+            path=first.path,
+        ) from None
 
 
 def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]:
     path = f"/actions/{index}"
+    tool, key = _text(action.tool, "tool"), _text(action.key or action.tool, "key")
     args = storable(dict(action.args), path=f"{path}/args")
     schema = _json_schema(action.schema)
     problems = check_schema(schema) or validate(args, schema)
@@ -112,10 +148,15 @@ def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]
         raise SchemaViolation(
             f"risk={action.risk!r} of {action.tool!r} is not one of {', '.join(RISKS)}.", path=path
         )
-    editable = [name if name.startswith("/") else pointer([name]) for name in action.editable]
+    if action.effect not in EFFECTS:
+        raise SchemaViolation(
+            f"effect={action.effect!r} of {action.tool!r} is not one of {', '.join(EFFECTS)}.", path=path
+        )
+    names = [action.editable] if isinstance(action.editable, str) else action.editable
+    editable = [name if name.startswith("/") else pointer([name]) for name in names]
     return {
-        "key": action.key or action.tool,
-        "tool": action.tool,
+        "key": key,
+        "tool": tool,
         "args": args,
         "schema": schema,
         "allowed": _allowed(action, editable=bool(editable), may_respond=may_respond),
@@ -136,6 +177,8 @@ def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]
         told.append("edit")
     if not may_respond and action.allowed is None:
         told.remove("respond")
+    if not told:
+        raise SchemaViolation(f"{action.tool!r} offers no answer; nobody could decide.", path="")
     return [answer for answer in DECISIONS if answer in told]
 
 
@@ -196,12 +239,15 @@ def judge(
         judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
         return judged
     counted = [vote] if edited else [*votes, vote]
-    makers = [*editors, user] if edited else list(editors)
-    if _decides(counted, vote, options) and not _only_its_editor(counted, makers, drawn, options):
+    alike = {other.user for other in counted if other.signature == vote.signature}
+    makers = {*editors, user} if edited else set(editors)
+    alone = alike <= makers and not options.editor_may_approve and _approves_irreversible(drawn, ordered)
+    if alone and options.quorum == 1 and not edited:
+        raise EditorMayNotApprove()
+    needed = options.reject_quorum if vote.outcome == "reject" else options.quorum
+    if len(alike) >= needed and not alone:
         judged.decided = vote.outcome
         judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
-    elif options.quorum == 1 and not edited and _only_its_editor(counted, makers, drawn, options):
-        raise EditorMayNotApprove()
     return judged
 
 
@@ -285,25 +331,14 @@ def _signature(decisions: Sequence[ActionDecision]) -> str:
     )
 
 
-def _decides(votes: Sequence[VoteFact], vote: VoteFact, options: ApprovalOptions) -> bool:
-    alike = {other.user for other in votes if other.signature == vote.signature}
-    needed = options.reject_quorum if vote.outcome == "reject" else options.quorum
-    return len(alike) >= needed
-
-
-def _only_its_editor(
-    votes: Sequence[VoteFact],
-    editors: Sequence[str],
-    actions: Sequence[Mapping[str, Json]],
-    options: ApprovalOptions,
+def _approves_irreversible(
+    actions: Sequence[Mapping[str, Json]], decisions: Sequence[ActionDecision]
 ) -> bool:
-    """Whether everybody who agreed so far also edited, for an action that cannot be undone."""
-    if options.editor_may_approve or not any(action["effect"] == "irreversible" for action in actions):
-        return False
-    if votes[-1].outcome in ("reject", "respond"):
-        return False
-    alike = {vote.user for vote in votes if vote.signature == votes[-1].signature}
-    return bool(editors) and alike <= set(editors)
+    """Whether something that cannot be undone would be done: for that its editors are not enough by themselves."""
+    return any(
+        action["effect"] == "irreversible" and decision.type in ("approve", "edit")
+        for action, decision in zip(actions, decisions, strict=True)
+    )
 
 
 def _result(action: Mapping[str, Json], decision: ActionDecision) -> dict[str, Json]:
