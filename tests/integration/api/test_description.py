@@ -15,6 +15,7 @@ from drf_spectacular.validation import validate_schema
 from jsonschema import Draft202012Validator
 from pydantic import TypeAdapter
 
+from runs import workflows
 from runs.api import bodies, problems
 from runs.api.urls import ROUTES
 from runs.errors import HitlError
@@ -65,6 +66,12 @@ def test_every_example_of_a_request_fits_its_schema() -> None:
             assert faults == [], (path, name)
             model = getattr(bodies, content["schema"]["$ref"].rpartition("/")[2])
             TypeAdapter(model).validate_python(example["value"])
+
+
+def test_every_example_of_a_submission_is_one_that_the_workflow_takes() -> None:
+    content = description()["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"]
+    for example in content["examples"].values():
+        workflows.get(example["value"]["workflow"]).input_schema.accept(example["value"]["input"])
 
 
 def test_every_example_of_a_problem_says_what_a_problem_says() -> None:
