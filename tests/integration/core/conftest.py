@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.db import connection
 from pydantic import BaseModel
 
-from runs import operations, workflows
-from runs.engine import Action, Workflow
-from runs.models import Approval, Member, Project, Run, Step, Team, User
-from runs.operations import ActionDecision, Answer, Decided
+from runs import operations, store, workflows
+from runs.engine import Action, Workflow, chain
+from runs.engine import position as at
+from runs.models import Approval, Event, Member, Project, Run, Step, Team, User
+from runs.operations import ActionDecision, Answer, Decided, Swept
 from runs.policies import Actor
 
 
@@ -55,6 +57,38 @@ class House:
         )
         return operations.decide(actor=by or self.frida, answers=[answer])[0]
 
+    def sweep(self) -> Swept:
+        """One round of the sweeper."""
+        with store.own_connection() as lock:
+            swept = operations.sweep(lock)
+        assert swept is not None
+        return swept
+
+
+def by_sql(statement: str, *parameters: Any) -> int:
+    """What only time or damage brings about; returns how many rows it hit."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+        hit: int = cursor.rowcount
+    return hit
+
+
+def history_is_whole(run: Run) -> bool:
+    """I2: events 1 to n, and the chain holds."""
+    run.refresh_from_db()
+    events = Event.objects.filter(run=run).order_by("seq")
+    return chain.check(events, head=bytes(run.head_hash), seq=run.seq) is None
+
+
+def state_of(run: Run, no: int | None = None) -> Any:
+    """The state at a checkpoint; default the head."""
+    return at.state(store.read_position(run.pk, run.head if no is None else no))
+
+
+def kinds_of(run: Run) -> list[str]:
+    """What the history tells, in order."""
+    return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))
+
 
 def open_approval(run: Run) -> Approval:
     return Approval.objects.get(run=run, status="open")
@@ -88,8 +122,8 @@ def house(transactional_db: None) -> Iterator[House]:
     operations.leave()
 
 
-class Any_(BaseModel):
-    """A state that holds anything."""
+class Anything(BaseModel):
+    """A state that takes whatever a test puts in."""
 
     x: Any = None
     log: list[Any] = []
@@ -102,7 +136,7 @@ def define() -> Iterator[Callable[..., Workflow]]:
 
     def make(name: str, **options: Any) -> Workflow:
         made.append(name)
-        return Workflow(name, **{"state": Any_, **options})
+        return Workflow(name, **{"state": Anything, **options})
 
     yield make
     for name in made:

@@ -182,7 +182,7 @@ def test_an_answer_names_its_version_and_the_same_answer_is_answered_alike(
 ) -> None:
     """C57 and K12."""
     pay_flow(define("pay"))
-    run, approval = house.parked("pay", x=7)
+    _, approval = house.parked("pay", x=7)
     with pytest.raises(VersionRequired):
         house.answer(approval, "approve", version=None)
     operations.revise(actor=house.felix, approval_id=approval.pk, version=1, args={"pay": {"amount": 10}})
