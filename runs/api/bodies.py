@@ -191,7 +191,7 @@ def read(request: Request, model: type[Read]) -> Read:
 
 def _parsed(request: Request, model: type[Body]) -> Json:
     raw: Any = request.data
-    if not isinstance(raw, bytes) or not raw.strip():
+    if not isinstance(raw, bytes) or (len(raw) <= model.limit and not raw.strip()):
         return {}
     try:
         return canonical.parse(raw, limit=model.limit, max_depth=DEPTH)

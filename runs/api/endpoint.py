@@ -66,6 +66,7 @@ class Endpoint(APIView):
     renderer_classes = [JsonRenderer]
     content_negotiation_class = AlwaysJson
     metadata_class = None
+    http_method_names = [name for name in APIView.http_method_names if name != "options"]
     schema = Described()
 
     read_scope: ClassVar[str] = ""

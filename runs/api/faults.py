@@ -38,7 +38,7 @@ class MethodNotAllowed(HitlError):
 
 
 class UnsupportedMediaType(HitlError):
-    """Send JSON, with the header Content-Type: application/json."""
+    """Send JSON, not compressed, with the header Content-Type: application/json."""
 
     code = "unsupported_media_type"
     http_status = 415

@@ -54,6 +54,8 @@ class AlwaysJson(BaseContentNegotiation):
     """There is one form of every answer, so `Accept` and `?format=` have nothing to choose."""
 
     def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
+        if request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower() != "identity":
+            return None
         essence = (request.content_type or "").partition(";")[0].strip().lower()
         return next((parser for parser in parsers if parser.media_type == essence), None)
 

@@ -35,4 +35,5 @@ class ProblemPages:
         error = ERRORS.get(response.status_code, InternalError())
         status = response.status_code if response.status_code in ERRORS else error.http_status
         body = canonical.dumps(problem(error, status=status))
-        return HttpResponse(body, status=status, content_type=CONTENT_TYPE)
+        headers = {"Cache-Control": "no-store", "Content-Length": str(len(body.encode()))}
+        return HttpResponse(body, status=status, content_type=CONTENT_TYPE, headers=headers)

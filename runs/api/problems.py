@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.db import Error as DatabaseFault
 from django.http import Http404
 from rest_framework import exceptions
@@ -132,6 +132,8 @@ def _understood(fault: Exception, view: Any) -> HitlError:
             return Forbidden()
         case RequestDataTooBig():
             return TooLarge()
+        case SuspiciousOperation():
+            return BadRequest()
         case exceptions.APIException() if fault.status_code < 500:
             return BadRequest(str(fault.detail))
         case _:

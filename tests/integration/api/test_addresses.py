@@ -55,6 +55,7 @@ def test_another_method_is_refused_with_those_that_are_answered(shop: Api, metho
     reply = shop.ask(method, path)
     assert (reply.status, reply.code) == (405, "method_not_allowed")
     assert "GET" in reply.headers["Allow"]
+    assert method not in reply.headers["Allow"].split(", ")
 
 
 def test_outside_of_the_versions_there_are_problems_too() -> None:
@@ -67,6 +68,13 @@ def test_outside_of_the_versions_there_are_problems_too() -> None:
 def test_a_foreign_host_is_a_problem_too(shop: Api) -> None:
     reply = shop.get("runs", Host="evil.example")
     assert (reply.status, reply.code) == (400, "bad_request")
+
+
+def test_thousands_of_parameters_are_refused(shop: Api) -> None:
+    assert shop.get("runs?" + "&".join(f"p{n}=1" for n in range(3_000))).code in (
+        "bad_request",
+        "unknown_field",
+    )
 
 
 def test_answers_may_not_be_kept_by_caches(shop: Api) -> None:

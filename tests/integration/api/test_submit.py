@@ -116,6 +116,11 @@ def test_another_content_type_than_json_is_refused(shop: Api, kind: str) -> None
     assert (reply.status, reply.code) == (415, "unsupported_media_type")
 
 
+def test_a_compressed_body_is_refused(shop: Api) -> None:
+    headers = {"Content_Encoding": "gzip"}
+    assert shop.ask("POST", "runs", raw=raw_input("{}"), headers=headers).code == "unsupported_media_type"
+
+
 def test_a_charset_in_the_content_type_is_fine(shop: Api) -> None:
     kind = "application/json; charset=utf-8"
     assert shop.ask("POST", "runs", raw=raw_input("{}"), content_type=kind).status == 201
@@ -219,6 +224,7 @@ def test_a_body_of_one_mebibyte_is_taken_and_one_byte_more_is_not(shop: Api) -> 
     assert shop.ask("POST", "runs", raw=fits).status == 201
     reply = shop.ask("POST", "runs", raw=fits + " ")
     assert (reply.status, reply.code, reply.body["limit"]) == (413, "too_large", 2**20)
+    assert shop.ask("POST", "runs", raw=" " * (2**20 + 1)).code == "too_large"
 
 
 def test_a_body_far_beyond_every_limit_is_not_even_read_whole(shop: Api) -> None:
