@@ -315,6 +315,16 @@ def revisions(approval_id: UUID) -> list[Revision]:
     return list(rows.order_by("version"))
 
 
+def author_of(approval: Approval) -> str:
+    """Who made the present version of an approval, or nothing if the workflow did. One query, none for the first version."""
+    if approval.version == 1:
+        return ""
+    made = (
+        Revision.objects.select_related("author").filter(approval=approval, version=approval.version).first()
+    )
+    return str(made.author) if made and made.author else ""
+
+
 def asked_before(approval: Approval) -> Approval | None:
     """The approval that this one asks again after, with its votes. Two queries, none if it is the first."""
     if approval.previous_id is None:

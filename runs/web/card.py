@@ -251,6 +251,21 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
     )
 
 
+def news(approval: Approval, *, votes: Sequence[Vote], author: str) -> str:
+    """What happened to an approval that somebody has open, in a sentence."""
+    decisive = next((vote for vote in approval.votes.all() if vote.decisive), None)
+    if approval.status == "decided" and decisive:
+        return (
+            f"{decisive.user or 'The system'} has decided this: {signs.of_approval(approval).word.lower()}."
+        )
+    if approval.status != "open":
+        return f"This approval is closed: {signs.of_approval(approval).word.lower()}."
+    if approval.version > 1 and not votes:
+        return f"{author or 'Somebody'} has edited this; version {approval.version} is open now."
+    who = words.listing([str(vote.user) for vote in votes]) or "Nobody"
+    return f"{who} has voted on version {approval.version}."
+
+
 def hidden_in(approval: Approval) -> list[Finding]:
     """Hidden characters in what would be done and in what is told about it."""
     document = approval.content

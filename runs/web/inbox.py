@@ -42,17 +42,40 @@ class NotSeen(Unprocessable):
 
 @page()
 def inbox(request: Request) -> HttpResponse:
+    if _wants(request, "_inbox_count"):
+        return render(request, "parts/_inbox_count.html")
+    if _wants(request, "_queue"):
+        return render(request, "inbox/_queue.html", {"queue": _queue(request), "now": store.now()})
     return _desk(request, rows=_queue(request))
 
 
 @page()
 def show(request: Request, approval_id: UUID) -> HttpResponse:
+    if _wants(request, "_card_news"):
+        return _card_news(request, approval_id)
     context = _card_context(request, approval_id)
-    if request.htmx and request.htmx.target == "pane":
+    if _wants(request, "pane"):
         return HttpResponse(
             _title(request, context["card"].title) + render_to_string("inbox/_card.html", context, request)
         )
     return _desk(request, rows=context.pop("queue"), **context)
+
+
+def _wants(request: Request, target: str) -> bool:
+    """Whether htmx asks for this fragment alone."""
+    return bool(request.htmx) and request.htmx.target == target
+
+
+def _card_news(request: Request, approval_id: UUID) -> HttpResponse:
+    """What somebody did to an approval since it was shown: 204 as long as that is nothing."""
+    approval = queries.approval(request.actor.project.pk, approval_id)
+    votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
+    now_there = f"{approval.version}-{len(votes)}" if approval.status == "open" else approval.status
+    if request.GET.get("seen") == now_there:
+        return HttpResponse(status=204)
+    news = cards.news(approval, votes=votes, author=queries.author_of(approval))
+    context = {"card": {"approval": approval, "votes": votes}, "news": news}
+    return render(request, "inbox/_card_news.html", context)
 
 
 # ---- deciding
@@ -197,6 +220,7 @@ def _desk(request: Request, *, rows: queue.Queue, status: int = 200, **context: 
     everything = {
         "queue": rows,
         "form_token": once.token(request),
+        "mark": queries.approvals_mark(request.actor.project.pk),
         "now": context.pop("now", None) or store.now(),
         **context,
     }

@@ -66,6 +66,7 @@ def index(request: Request) -> HttpResponse:
     now = store.now()
     live = queries.live([run.pk for run in found.rows])
     shown = {
+        "mark": queries.runs_mark(request.actor.project.pk),
         "rows": [_row(run, live[run.pk], now) for run in found.rows],
         "views": [
             run_page.Link(word, _list_url(status=key, workflow=workflow), key == status)

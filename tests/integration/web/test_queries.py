@@ -49,7 +49,7 @@ def test_the_inbox(house: House, parked: Callable[[int], list[Run]], client_of: 
     parked(2)
     few = count(client, "/inbox/")
     parked(6)
-    assert (count(client, "/inbox/"), few) == (10, 10)
+    assert (count(client, "/inbox/"), few) == (11, 11)
 
 
 def test_the_card(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:
@@ -57,7 +57,7 @@ def test_the_card(house: House, parked: Callable[[int], list[Run]], client_of: C
     runs = parked(3)
     house.answer(open_approval(runs[0]), "approve", by=house.felix)
     counts = {count(client, f"/inbox/{open_approval(run).pk}/") for run in runs}
-    assert counts == {15}
+    assert counts == {16}
 
 
 def test_the_list_of_runs(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:
@@ -65,7 +65,7 @@ def test_the_list_of_runs(house: House, parked: Callable[[int], list[Run]], clie
     parked(2)
     few = count(client, "/runs/")
     parked(6)
-    assert (count(client, "/runs/"), few) == (13, 13)
+    assert (count(client, "/runs/"), few) == (14, 14)
 
 
 def test_the_page_of_a_run(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:
