@@ -9,7 +9,6 @@ import logging
 import os
 import time
 import uuid
-from functools import partial
 from typing import Final
 
 from celery import current_app
@@ -30,7 +29,13 @@ def enqueue(run_id: uuid.UUID, branch: int, address: str) -> None:
 
     Robust: what is committed is done, and whoever asked must not be told otherwise.
     """
-    transaction.on_commit(partial(send, run_id, branch, address), robust=True)
+
+    def hint() -> None:
+        send(run_id, branch, address)
+
+    transaction.on_commit(
+        hint, robust=True
+    )  # no partial: Django cannot name one in its log, and fails over that
 
 
 def send(run_id: uuid.UUID, branch: int, address: str) -> bool:
@@ -47,7 +52,11 @@ def send(run_id: uuid.UUID, branch: int, address: str) -> bool:
 
 def announce(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
     """Say that a run has changed, once the surrounding transaction has committed."""
-    transaction.on_commit(partial(_announcer().say, project_id, run_id), robust=True)
+
+    def tell() -> None:
+        _announcer().say(project_id, run_id)
+
+    transaction.on_commit(tell, robust=True)
 
 
 def announce_step(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
