@@ -414,10 +414,10 @@ def _go_on(
     writes: Sequence[Write] = (),
     decision: tuple[str, dict[str, Json]] | None = None,
 ) -> Transition:
+    status = after(run.status, RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN)
     move = at.plan(run.workflow, run.position, lane=step.lane, target=target)
     ends = move.node == END and len(run.position["root"]["order"]) == 1
     output = _output(run, values, writes) if ends else None
-    status = after(run.status, RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN)
     if ends:
         status = after(run.status, RunEvent.ENDED)
     recorder = Recorder(run.position)  # from here on nothing may be refused: the position changes in place
