@@ -28,8 +28,16 @@ def _check_workflows(**_: Any) -> None:
 
 @signals.worker_process_init.connect
 def _enter(**_: Any) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: operations.stop_soon())
+    # A child is ended by its parent, which lets it finish. Any other handler than this would be replaced at this point by
+    # the pool's own, which ends the process in mid-step: a signal to the whole group, as service managers send it, would.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     operations.worker().look_out()
+
+
+@signals.task_prerun.connect
+def _finish_when_asked(**_: Any) -> None:
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, lambda *_: operations.stop_soon())
 
 
 @signals.worker_shutting_down.connect

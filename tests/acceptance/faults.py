@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -16,6 +17,7 @@ from tests.acceptance.site import Site
 from tests.kit.waiting import until
 
 SPACE = 7777
+Answer = TypeVar("Answer")
 _numbers = itertools.count(1)
 
 
@@ -74,6 +76,14 @@ def held(
             connection.execute(f"DROP FUNCTION {name}()")
 
 
+@contextmanager
+def in_background(ask: Callable[[], Answer]) -> Iterator[Callable[[], Answer]]:
+    """Asks in a thread; what is given waits for the answer."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(ask)
+        yield lambda: future.result(timeout=60)
+
+
 def end_backends(site: Site, pids: list[int]) -> None:
     for pid in pids:
         site.sql("SELECT pg_terminate_backend(%s)", pid)
@@ -110,6 +120,10 @@ def kill_child(pid: int) -> None:
 def freeze_child(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
     until(lambda: _state(pid) == "T", what=f"{pid} is frozen")
+
+
+def thaw_child(pid: int) -> None:
+    os.kill(pid, signal.SIGCONT)
 
 
 def _state(pid: int) -> str:
