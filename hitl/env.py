@@ -61,7 +61,7 @@ class Environment(BaseSettings):
     workers: int = Field(2, ge=1, le=256, description="a whole number from 1 to 256")
     log_format: Literal["json", "text"] = Field("json", description="json or text")
     workflow_apps: Names = Field(
-        ["examples.refund"],
+        ["examples.refund", "examples.sql_change"],
         description="Python packages separated by commas, as in examples.refund,shop.flows",
     )
 

@@ -13,6 +13,12 @@ Django set up):
 
 `args` go to this Python; `{port}` is a free port, `{data}` a folder of the service's own that outlives a
 restart; `env` is given to every process of hitl, so that nodes find the service.
+
+The same module may name what `manage.py set_up` does, which runs before the services at each start:
+
+    SETUP = [["shop_setup", "--verbosity", "0"]]
+
+Each entry is a command of `manage.py`, run when the tables are there. It must be one that can be run again.
 """
 
 from __future__ import annotations
@@ -48,14 +54,19 @@ class Service:
 
 
 def services(apps: Iterable[str]) -> list[Service]:
-    return [Service(**entry) for app in apps for entry in _declared(app)]
+    return [Service(**entry) for app in apps for entry in _declared(app, "PROCESSES")]
 
 
-def _declared(app: str) -> list[dict[str, Any]]:
+def setups(apps: Iterable[str]) -> list[list[str]]:
+    """The words of each command that prepares something, in the order of the apps."""
+    return [list(words) for app in apps for words in _declared(app, "SETUP")]
+
+
+def _declared(app: str, what: str) -> list[Any]:
     package = app.removesuffix("." + app.rsplit(".", 1)[-1]) if ".apps." in app else app
     if importlib.util.find_spec(f"{package}.processes") is None:
         return []
-    return list(importlib.import_module(f"{package}.processes").PROCESSES)
+    return list(getattr(importlib.import_module(f"{package}.processes"), what, []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,6 +304,8 @@ class Supervisor:
     def _prepare_data(self) -> None:
         say("migrations applying what is new")
         self._manage("migrate", "--no-input", "--verbosity", "0")
+        for line in self._manage("set_up").splitlines():
+            say(f"set-up     {line}")
         if self.services:
             self._start_services()
         say("demo data  project, people, a run that waits for a decision")

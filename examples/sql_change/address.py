@@ -58,7 +58,9 @@ def beside() -> dict[str, Any]:
     own, made = settings.DATABASES["default"], names()
     place = {"host": own["HOST"], "port": own["PORT"], **own.get("OPTIONS", {})}
     return {
-        **{name: value for name, value in place.items() if name in ("host", "port", "sslmode", "sslrootcert")},
+        **{
+            name: value for name, value in place.items() if name in ("host", "port", "sslmode", "sslrootcert")
+        },
         "dbname": made.database,
         "user": made.role,
         "password": password(),

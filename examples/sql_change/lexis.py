@@ -143,7 +143,9 @@ def _check_string(word: str) -> None:
     if len(word) > LONGEST_STRING:
         raise Refused(f"a string has {len(word):,} characters; {LONGEST_STRING:,} are let through")
     if unicodedata.normalize("NFC", word) != word:
-        raise Refused(f"the string {word[:60]} is not in its composed form (NFC): it would equal nothing that is stored")
+        raise Refused(
+            f"the string {word[:60]} is not in its composed form (NFC): it would equal nothing that is stored"
+        )
     for letter in word:
         if _script(letter) in {"FULLWIDTH", "HALFWIDTH", "MATHEMATICAL"}:
             raise Refused(f"the string {word[:60]} holds {named(letter)}, which looks like another character")

@@ -6,6 +6,7 @@ list is refused. What is executed later is the text written anew from the checke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -23,7 +24,7 @@ Kind = Literal["insert", "update", "delete"]
 DIALECT: Final = "postgres"
 COLUMNS: Final = frozenset(name for table in TABLES.values() for name in table.columns)
 KNOWN: Final = COLUMNS | frozenset(TABLES) | {SCHEMA}
-ROOTS: Final[dict[type[exp.Expression], Kind]] = {
+ROOTS: Final[dict[type[exp.Expr], Kind]] = {
     exp.Insert: "insert",
     exp.Update: "update",
     exp.Delete: "delete",
@@ -38,7 +39,7 @@ _ONE: Final = _parts("this")
 _TWO: Final = _parts("this", "expression")
 
 # What may stand in a statement, and which of its parts may be filled.
-NODES: Final[dict[type[exp.Expression], frozenset[str]]] = {
+NODES: Final[dict[type[exp.Expr], frozenset[str]]] = {
     exp.Insert: _TWO,
     exp.Update: _parts("this", "expressions", "where"),
     exp.Delete: _parts("this", "where"),
@@ -92,9 +93,7 @@ NODES: Final[dict[type[exp.Expression], frozenset[str]]] = {
     exp.Count: _parts("this", "big_int"),
     **dict.fromkeys([exp.Min, exp.Max, exp.Sum, exp.Avg], _ONE),
 }
-TYPES: Final = frozenset(
-    {"TEXT", "VARCHAR", "INT", "SMALLINT", "BIGINT", "DECIMAL", "DOUBLE", "BOOLEAN"}
-)
+TYPES: Final = frozenset({"TEXT", "VARCHAR", "INT", "SMALLINT", "BIGINT", "DECIMAL", "DOUBLE", "BOOLEAN"})
 FIRST: Final = {
     "SELECT": "a SELECT reads; only INSERT, UPDATE and DELETE are changes",
     "WITH": "WITH is not let through; write a sub-select",
@@ -147,7 +146,7 @@ def read(text: str) -> Change:
     )
 
 
-def _root(lexed: lexis.Lexed) -> tuple[exp.Expression, Kind]:
+def _root(lexed: lexis.Lexed) -> tuple[exp.Expr, Kind]:
     first = lexed.words[0].upper()
     kind = {kind.upper(): kind for kind in ROOTS.values()}.get(first)
     if kind is None:
@@ -158,19 +157,19 @@ def _root(lexed: lexis.Lexed) -> tuple[exp.Expression, Kind]:
     return tree, kind
 
 
-def _tree(text: str) -> exp.Expression:
+def _tree(text: str) -> exp.Expr:
     try:
         (tree,) = sqlglot.parse(text, dialect=DIALECT)
     except RecursionError:
         raise Refused("it is nested too deeply") from None
     except (SqlglotError, ValueError):
         raise Refused("it cannot be read as one statement of SQL") from None
-    if not isinstance(tree, exp.Expression):
+    if not isinstance(tree, exp.Expr):
         raise Refused("it cannot be read as one statement of SQL")
     return tree
 
 
-def _written_anew(tree: exp.Expression) -> str:
+def _written_anew(tree: exp.Expr) -> str:
     """The text of the tree, which must be read as the same tree again: nothing is lost or added on the way."""
     try:
         text = tree.sql(dialect=DIALECT, pretty=True, comments=False)
@@ -184,13 +183,13 @@ def _written_anew(tree: exp.Expression) -> str:
 
 
 def _sql(tree: Any) -> str:
-    return str(tree.sql(dialect=DIALECT, comments=False)) if isinstance(tree, exp.Expression) else ""
+    return str(tree.sql(dialect=DIALECT, comments=False)) if isinstance(tree, exp.Expr) else ""
 
 
 # ---- one node
 
 
-def _check_node(node: exp.Expression) -> None:
+def _check_node(node: exp.Expr) -> None:
     allowed = NODES.get(type(node))
     if allowed is None:
         raise Refused(WORDS.get(type(node), _not_listed(node)))
@@ -203,14 +202,14 @@ def _check_node(node: exp.Expression) -> None:
         check(node)
 
 
-def _not_listed(node: exp.Expression) -> str:
+def _not_listed(node: exp.Expr) -> str:
     if isinstance(node, exp.Func):
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
         return f"the function {name.lower()} is not let through"
     return f"{_call(node)} is not let through"
 
 
-def _call(node: exp.Expression) -> str:
+def _call(node: exp.Expr) -> str:
     return type(node).__name__.upper()
 
 
@@ -222,7 +221,7 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _check_table(node: exp.Expression) -> None:
+def _check_table(node: exp.Expr) -> None:
     """A known table; its schema is written out from here on."""
     name, schema = node.args["this"], node.args.get("db")
     if not isinstance(name, exp.Identifier) or (schema is not None and schema.name.lower() != SCHEMA):
@@ -233,35 +232,35 @@ def _check_table(node: exp.Expression) -> None:
     node.set("db", exp.to_identifier(SCHEMA))
 
 
-def _check_column(node: exp.Expression) -> None:
+def _check_column(node: exp.Expr) -> None:
     name = node.args["this"]
     if not isinstance(name, exp.Identifier) or name.name.lower() not in COLUMNS:
         raise Refused(f"{name.name or '*'} is no column of {' or '.join(TABLES)}")
 
 
-def _check_from(node: exp.Expression) -> None:
+def _check_from(node: exp.Expr) -> None:
     if type(node.this) is not exp.Table:
         raise Refused("a FROM names one table")
 
 
-def _check_star(node: exp.Expression) -> None:
+def _check_star(node: exp.Expr) -> None:
     if type(node.parent) is not exp.Count:
         raise Refused("* is only let through in count(*); name the columns")
 
 
-def _check_type(node: exp.Expression) -> None:
+def _check_type(node: exp.Expr) -> None:
     kind = node.args["this"]
     name = getattr(kind, "name", str(kind))
     if name not in TYPES or node.args.get("nested"):
         raise Refused(f"a cast to {_sql(node).lower()} is not let through")
 
 
-def _check_replace(node: exp.Expression) -> None:
+def _check_replace(node: exp.Expr) -> None:
     if node.find_ancestor(exp.Replace):
         raise Refused("a replace inside a replace is not let through: its result may grow without limit")
 
 
-_CHECKS: Final = {
+_CHECKS: Final[dict[type[exp.Expr], Callable[[exp.Expr], None]]] = {
     exp.Table: _check_table,
     exp.Column: _check_column,
     exp.From: _check_from,
@@ -274,14 +273,14 @@ _CHECKS: Final = {
 # ---- the whole
 
 
-def _target(tree: exp.Expression, kind: Kind) -> tuple[Table, str]:
+def _target(tree: exp.Expr, kind: Kind) -> tuple[Table, str]:
     place = tree.this.this if kind == "insert" and isinstance(tree.this, exp.Schema) else tree.this
     if type(place) is not exp.Table:
         raise Refused("it names no table")
     return TABLES[place.name], place.alias or place.name
 
 
-def _written(tree: exp.Expression, kind: Kind, table: Table) -> tuple[str, ...]:
+def _written(tree: exp.Expr, kind: Kind, table: Table) -> tuple[str, ...]:
     if kind == "delete":
         return ()
     names = _inserted(tree, table) if kind == "insert" else _assigned(tree)
@@ -295,7 +294,7 @@ def _written(tree: exp.Expression, kind: Kind, table: Table) -> tuple[str, ...]:
     return names
 
 
-def _inserted(tree: exp.Expression, table: Table) -> tuple[str, ...]:
+def _inserted(tree: exp.Expr, table: Table) -> tuple[str, ...]:
     if not isinstance(tree.this, exp.Schema):
         raise Refused("an INSERT names its columns")
     if type(tree.args.get("expression")) not in (exp.Values, exp.Select):
@@ -306,7 +305,7 @@ def _inserted(tree: exp.Expression, table: Table) -> tuple[str, ...]:
     return names
 
 
-def _assigned(tree: exp.Expression) -> tuple[str, ...]:
+def _assigned(tree: exp.Expr) -> tuple[str, ...]:
     pairs = tree.expressions
     if any(type(pair) is not exp.EQ or type(pair.this) is not exp.Column for pair in pairs):
         raise Refused("SET takes column = value, one by one")

@@ -58,7 +58,13 @@ TABLES: Final = {
         Table(
             "metro_airports",
             "iata",
-            {"iata": "text", "city_code": "text", "city_name": "text", "country": "text", "airport_name": "text"},
+            {
+                "iata": "text",
+                "city_code": "text",
+                "city_name": "text",
+                "country": "text",
+                "airport_name": "text",
+            },
             label="airport_name",
             one="airport of a metropolis",
             many="airports of a metropolis",

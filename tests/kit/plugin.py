@@ -26,7 +26,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ["HITL_SECRET_KEY"] = SECRET_KEY
     os.environ["HITL_DATA_DIR"] = str(servers.folder)
     os.environ["HITL_LOG_FORMAT"] = "text"
-    os.environ.setdefault("HITL_WORKFLOW_APPS", "examples.refund,tests.kit.flows")
+    os.environ.setdefault("HITL_WORKFLOW_APPS", "examples.refund,examples.sql_change,tests.kit.flows")
     return (yield)
 
 

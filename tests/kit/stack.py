@@ -33,7 +33,7 @@ from tests.kit.ledger import Ledger
 from tests.kit.servers import SECRET_KEY, Servers
 from tests.kit.waiting import until
 
-APPS = ["examples.refund", "tests.kit.flows"]
+APPS = ["examples.refund", "examples.sql_change", "tests.kit.flows"]
 FAST = {"HITL_LEASE_SECONDS": "3", "HITL_POISON_CRASHES": "3", "HITL_WORKERS": "1", "HITL_LOG_FORMAT": "text"}
 
 

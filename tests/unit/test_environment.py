@@ -30,7 +30,7 @@ def test_nothing_said_gives_the_defaults(say: Say) -> None:
     found = say()
     assert (found.port, found.host, found.lease_seconds, found.debug) == (8000, "127.0.0.1", 30, False)
     assert found.data_dir == env.root() / ".hitl"
-    assert found.workflow_apps == ["examples.refund"]
+    assert found.workflow_apps == ["examples.refund", "examples.sql_change"]
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,38 @@ REFUNDS: Final[tuple[dict[str, str], ...]] = (
     },
 )
 
+CHANGES: Final[tuple[dict[str, str], ...]] = (
+    {
+        "statement": "UPDATE airports SET elevation = NULL WHERE elevation = 0 AND country = 'SE' -- 0 means unknown",
+        "why": "Swedish airports do not lie at sea level: 0 was entered where nobody knew. Unknown is NULL everywhere else.",
+        "agent_note": "I compared some of them with the chart: none is at 0 ft. It is safe to approve.",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """Runs of one workflow, if an app brings it. told: what they do next; label: which input names them."""
+
+    workflow: str
+    inputs: tuple[dict[str, str], ...]
+    told: str
+    label: str = ""
+
+    def labels(self, given: dict[str, str]) -> dict[str, str]:
+        return {self.label.partition("_")[0]: given[self.label]} if self.label else {}
+
+
+DEMOS: Final = (
+    Demo("refund", REFUNDS, "3 refunds; each looks its order up and then waits for finance", "order_id"),
+    Demo(
+        "sql_change", CHANGES, "1 change of a database; it is tried, rolled back, and then waits for finance"
+    ),
+)
+
 
 class Command(DataCommand):
-    help = "Make the demo project with its people, a service account and refunds that wait for a decision."
+    help = "Make the demo project with its people, a service account and runs that wait for a decision."
 
     def run(self, *args: Any, **options: Any) -> None:
         if not settings.DEBUG:
@@ -63,7 +92,7 @@ class Command(DataCommand):
             return
         project = found_project()
         service = found_service(project)
-        for line in [*self._people(), *self._token(project, service), *self._refunds(project, service)]:
+        for line in [*self._people(), *self._token(project, service), *self._runs(project, service)]:
             self.stdout.write(line)
 
     def _people(self) -> list[str]:
@@ -77,18 +106,21 @@ class Command(DataCommand):
         _, secret = operations.create_token(actor=actor, name="demo", scopes=SERVICE_SCOPES)
         return [f"API token   {secret}  (of the service account {SERVICE}; shown this once)"]
 
-    def _refunds(self, project: Project, service: User) -> list[str]:
-        if Run.objects.filter(project=project).exists():
-            return []
+    def _runs(self, project: Project, service: User) -> list[str]:
         actor = Actor(service, project, "command")
-        try:
-            for refund in REFUNDS:
-                operations.submit(
-                    actor=actor, workflow="refund", input=refund, labels={"order": refund["order_id"]}
-                )
-        except UnknownWorkflow as error:
-            return [f"no demo run {error.detail}"]
-        return [f"submitted   {len(REFUNDS)} refunds; each looks its order up and then waits for finance"]
+        return [line for demo in DEMOS if (line := _submitted(actor, demo))]
+
+
+def _submitted(actor: Actor, demo: Demo) -> str:
+    """What to say about the runs of a workflow; nothing where there are runs of it already."""
+    if Run.objects.filter(project=actor.project, workflow=demo.workflow).exists():
+        return ""
+    try:
+        for given in demo.inputs:
+            operations.submit(actor=actor, workflow=demo.workflow, input=given, labels=demo.labels(given))
+    except UnknownWorkflow as error:
+        return f"no demo run {error.detail}"
+    return f"submitted   {demo.told}"
 
 
 @transaction.atomic

@@ -48,6 +48,7 @@ def test_demo_data_makes_people_a_team_a_token_and_refunds() -> None:
     assert not User.objects.get(username="shop").has_usable_password()
     assert ApiToken.objects.get().digest == token_digest(token_in(text))
     assert Run.objects.filter(workflow="refund", status="queued").count() == 3
+    assert Run.objects.filter(workflow="sql_change", status="queued").count() == 1
 
 
 def test_demo_data_again_adds_nothing_and_shows_no_token() -> None:
@@ -55,7 +56,7 @@ def test_demo_data_again_adds_nothing_and_shows_no_token() -> None:
     text = said("demo_data")
     assert "hitl_" not in text
     assert "frida" in text
-    assert (User.objects.count(), ApiToken.objects.count(), Run.objects.count()) == (5, 1, 3)
+    assert (User.objects.count(), ApiToken.objects.count(), Run.objects.count()) == (5, 1, 4)
 
 
 def test_demo_data_leaves_alone_what_somebody_changed() -> None:
@@ -115,7 +116,7 @@ def test_create_token_says_what_would_be_right(words: list[str], told: str) -> N
 
 def test_verify_history_counts_what_holds() -> None:
     said("demo_data")
-    assert said("verify_history") == "3 histories with 3 events hold\n"
+    assert said("verify_history") == "4 histories with 4 events hold\n"
 
 
 def test_verify_history_names_run_and_event_that_were_changed() -> None:
@@ -127,7 +128,7 @@ def test_verify_history_names_run_and_event_that_were_changed() -> None:
         Event.objects.filter(run=run, seq=1).update(node="elsewhere")
         cursor.execute("SELECT set_config('hitl.retention', 'off', false)")
     out = StringIO()
-    with pytest.raises(CommandError, match="1 of 3"):
+    with pytest.raises(CommandError, match="1 of 4"):
         call_command("verify_history", stdout=out)
     assert f"{run.pk}  event 1: the hash" in out.getvalue()
 
@@ -145,7 +146,7 @@ def test_demo_without_anybody_to_ask_submits_nothing() -> None:
     said("demo_data")
     with pytest.raises(CommandError, match="--yes"):
         said("demo")
-    assert Run.objects.count() == 3
+    assert Run.objects.count() == 4
 
 
 def test_demo_says_when_its_people_are_missing() -> None:

@@ -23,7 +23,9 @@ class Command(BaseCommand):
         except (setup.CannotSetUp, address.BadAddress) as error:
             raise CommandError(str(error)) from error
         except psycopg.OperationalError as error:
-            raise CommandError(f"The database does not answer. It said: {str(error).splitlines()[0]}") from error
+            raise CommandError(
+                f"The database does not answer. It said: {str(error).splitlines()[0]}"
+            ) from error
         self.stdout.write("\n".join(said))
 
 
