@@ -273,3 +273,13 @@ def test_time_over_rejects_by_the_system_and_a_late_answer_loses(house: House, d
     run.refresh_from_db()
     assert run.error is not None
     assert (run.status, run.error["code"], run.error["rejected_by"]) == ("failed", "approval_timeout", None)
+
+
+def test_a_vote_that_an_edit_made_void_is_not_answered_as_if_it_counted(house: House, define: Define) -> None:
+    """K12 and K13: the same answer again meets the newer version."""
+    pay_flow(define("two"), quorum=2)
+    _, approval = house.parked("two", x=7)
+    house.answer(approval, "approve")
+    house.answer(approval, "edit", args={"amount": 5}, by=house.felix)
+    with pytest.raises(StaleVersion):
+        house.answer(approval, "approve")
