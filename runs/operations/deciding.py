@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from django.db import transaction
+from django.db.models import Q
 
 from runs import policies, store
 from runs.engine import approval as rules
@@ -271,9 +272,12 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
 
 
 def _was_said(actor: Actor, approval: Approval, answer: Answer) -> bool:
-    """Whether this person has given this same answer before: as a vote, or as an edit that is being checked."""
+    """Whether this person has given this same answer before, and it counts: as a vote, or as an edit that is being checked.
+
+    A vote that a later version made void does not count; the answer then meets the newer version.
+    """
     votes = Vote.objects.filter(approval=approval, user=actor.user, request_digest=answer.request_digest)
-    if votes.exists():
+    if votes.filter(Q(version=approval.version) | Q(decisive=True)).exists():
         return True
     if approval.closed_reason != EDITED or answer.version != approval.version:
         return False
