@@ -15,10 +15,14 @@ TABLE: dict[str, tuple[int, int]] = {
     "stateful steps": (20, 100),
     "race rounds": (3, 50),
     "kills": (1, 20),  # at each boundary of a step
+    "runs in a rolling restart": (10, 200),
+    "rolling restarts": (2, 40),
+    "parallel requests": (50, 50),
     "history events": (300, 20_000),
     "state items": (200, 5_000),
     "runs in a list": (60, 5_000),
     "lanes": (4, 16),
+    "open streams": (80, 500),
 }
 
 

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -77,7 +78,9 @@ def _history_is_whole(site: Site, run_id: str) -> None:
         row = connection.execute("SELECT seq, head_hash FROM runs_run WHERE id = %s", [run_id]).fetchone()
         assert row is not None
         cursor = connection.cursor(row_factory=psycopg.rows.namedtuple_row)
-        events = list(cursor.execute("SELECT * FROM runs_event WHERE run_id = %s ORDER BY seq", [run_id]))
+        events: list[Any] = list(
+            cursor.execute("SELECT * FROM runs_event WHERE run_id = %s ORDER BY seq", [run_id])
+        )
     seq, head = row
     assert [event.seq for event in events] == list(range(1, seq + 1)), f"I2: {run_id}"
     broken = chain.check(events, head=bytes(head), seq=seq)

@@ -120,11 +120,11 @@ def test_no_message_is_sent_before_its_transaction_has_committed(site: Site) -> 
     site.wait(run_id)
     other = fresh_name()
     with held(site, "runs_run", "NEW.workflow = 'chain'", at_commit=True) as hold:
-        with in_background(lambda: site.submit("chain", name=other)) as answer:
+        with in_background(lambda: site.start("chain", name=other)) as started:
             hold.reached()
             assert _message_count(site) == 0
             hold.release()
-        second = str(answer()["id"])
+        second = started()
     site.wait(second)
     for each in (run_id, second):
         assert {step["entries"] for step in site.steps(each)} <= {
