@@ -129,22 +129,26 @@ class AgainStep:
 # ---- rows
 
 
-def checkpoint_row(point: Checkpoint, *, run: Run, may_steer: bool) -> CheckpointRow:
+Line = Mapping[int, int | None]  # a branch and its ancestors, each with the checkpoint at which it was left
+
+
+def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) -> CheckpointRow:
     sign = signs.CHECKPOINT[point.kind]
     notes = [sign.word] if sign.word and point.kind != "input" else []
     if point.author and point.kind == "edit":
         notes.append(f"by {point.author.get('name', 'somebody')}")
-    if point.branch != run.branch:
-        notes.append(f"branch {point.branch}")
+    left = point.branch not in line or (line[point.branch] or point.no) < point.no
+    if left:
+        notes.append(f"left behind, branch {point.branch}")
     node = point.node or {"input": "input", "edit": "state"}.get(point.kind, point.kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
 
-def selected(moment: Moment, *, run: Run, show: str, may_steer: bool) -> Selected:
+def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool) -> Selected:
     """One checkpoint: the difference to the one before, its state, or the whole position."""
     point = moment.checkpoint
-    row = checkpoint_row(point, run=run, may_steer=may_steer)
+    row = checkpoint_row(point, run=run, line=line, may_steer=may_steer)
     state = moment.state
     before = {} if moment.before is None else moment.before["root"]["base"]
     show = show if show in SHOWN else ("difference" if moment.before is not None else "state")
@@ -165,7 +169,7 @@ def selected(moment: Moment, *, run: Run, show: str, may_steer: bool) -> Selecte
         nothing="The state is as before; only the run's position moved on.",
         said=_said(changes) if moment.before is not None else f"{words.some(len(state), 'key')}",
         state_size=len(canonical.dumps(state).encode()),
-        own_size=_own_size(changes),
+        own_size=_own_size(before, state),
     )
 
 
@@ -274,8 +278,12 @@ def _said(changes: Sequence[pretty.Change]) -> str:
     return ", ".join(f"{count} {word}" for count, word in parts if count) or "nothing changed"
 
 
-def _own_size(changes: Sequence[pretty.Change]) -> int:
-    return sum(len(change.path) + len(change.now or "") for change in changes)
+def _own_size(before: Mapping[str, Any], state: Mapping[str, Any]) -> int:
+    """Bytes of the keys that differ."""
+    fresh = {
+        key: state[key] for key in state if key not in before or not canonical.same(before[key], state[key])
+    }
+    return len(canonical.dumps(fresh).encode()) if fresh else 0
 
 
 def _brief(payload: Any) -> str:

@@ -140,6 +140,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
     lines, heads = queries.branches_of(run.pk)
+    line = dict(store.lineage(run.pk, run.branch))
     approvals = queries.approvals_of(run.pk)
     events = queries.newest_events(run.pk, before=_number(request, "events"), limit=EVENTS)
     drawn = timeline.build(
@@ -147,7 +148,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         queries.waits_of(run.pk),
         journal,
         now=now,
-        branch=run.branch,
+        line=line,
         running=not run.is_terminal,
     )
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
@@ -166,20 +167,25 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "error": pretty.lines(run.error) if run.error else None,
         "events": [run_page.event_row(event) for event in events.rows],
         "older_events": f"?events={events.rows[-1].seq}#history" if events.more else "",
-        **_checkpoints(request, run, checkpoint),
+        **_checkpoints(request, run, checkpoint, line=line),
     }
     return {"page": shown, "now": now}
 
 
-def _checkpoints(request: Request, run: Run, no: int) -> dict[str, Any]:
+def _checkpoints(request: Request, run: Run, no: int, *, line: run_page.Line | None = None) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run)
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
     moment = queries.checkpoint(run.pk, no)
+    line = dict(store.lineage(run.pk, run.branch)) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
     return {
-        "checkpoints": [run_page.checkpoint_row(point, run=run, may_steer=may_steer) for point in found.rows],
+        "checkpoints": [
+            run_page.checkpoint_row(point, run=run, line=line, may_steer=may_steer) for point in found.rows
+        ],
         "older_checkpoints": older,
-        "selected": run_page.selected(moment, run=run, show=request.GET.get("show", ""), may_steer=may_steer),
+        "selected": run_page.selected(
+            moment, run=run, line=line, show=request.GET.get("show", ""), may_steer=may_steer
+        ),
     }
 
 
@@ -259,7 +265,7 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
         actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
     )
     moment = queries.checkpoint(run.pk, no)
-    row = run_page.checkpoint_row(moment.checkpoint, run=run, may_steer=True)
+    row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
     typed = request.POST.get("state")
     proposed = canonical.dumps(preview.state, indent=2)
     lines, _ = queries.branches_of(run.pk)

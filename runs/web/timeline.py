@@ -6,7 +6,7 @@ Percentages are made here, once, and go into SVG attributes; the page needs no s
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -78,7 +78,7 @@ class Scale:
         edges = sorted({edge for span in spans for edge in (span.start, span.end)})
         busy = [span for span in spans if span.kind in ("work", "live", "failed")]
         worked = sum((span.length.total_seconds() for span in busy), 0.0)
-        longest_wait = max(worked / 2, 1.0)
+        longest_wait = max(worked * 0.6, 0.001)
         self.edges = edges
         self.at = [0.0]
         self.short: list[tuple[datetime, datetime]] = []
@@ -107,10 +107,13 @@ def build(
     journal: Sequence[JournalEntry],
     *,
     now: datetime,
-    branch: int,
+    line: Mapping[int, int | None],
     running: bool,
 ) -> Timeline:
-    """steps in order of their start; waits and journal of the same run."""
+    """steps in order of their start; waits and journal of the same run.
+
+    line: the present branch first, then its ancestors, each with the checkpoint at which it was left (None for the first).
+    """
     left_out = max(len(steps) - MAX_ROWS, 0)
     shown = list(steps)[left_out:]
     by_step: dict[tuple[int, str], list[Wait]] = {}
@@ -124,7 +127,7 @@ def build(
     scale = Scale(every)
     rows: list[Row] = []
     for step in shown:
-        rows.append(_step_row(step, spans[_key(step)], scale, branch=branch))
+        rows.append(_step_row(step, spans[_key(step)], scale, line=line))
         rows += [_call_row(entry, scale) for entry in calls.get(_key(step), [])]
     return Timeline(
         rows=rows,
@@ -173,11 +176,11 @@ def _last_kind(step: Step) -> str:
     return "live" if step.status == "executing" else "ready" if step.status == "ready" else "work"
 
 
-def _step_row(step: Step, spans: Sequence[Span], scale: Scale, *, branch: int) -> Row:
-    void = step.status == "void" or step.branch != branch
+def _step_row(step: Step, spans: Sequence[Span], scale: Scale, *, line: Mapping[int, int | None]) -> Row:
+    left = _is_left(step, line)
     notes = [f"#{step.visit}"] if step.visit > 1 else []
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
-    notes += [f"branch {step.branch}"] if step.branch != branch else []
+    notes += [f"left behind, branch {step.branch}"] if left else []
     waits = spans[-1].kind if step.status == "waiting" else ""
     sign = signs.RUN["retrying"] if waits == "retry" else signs.STEP[step.status]
     return Row(
@@ -188,8 +191,16 @@ def _step_row(step: Step, spans: Sequence[Span], scale: Scale, *, branch: int) -
         took=words.span(spans[-1].end - spans[0].start, parts=2) if step.started_at else "",
         kind="step",
         here=waits == "people",
-        void=void,
+        void=left or step.status == "void",
     )
+
+
+def _is_left(step: Step, line: Mapping[int, int | None]) -> bool:
+    """Whether a step lies on a branch behind the checkpoint at which this was left."""
+    if step.branch not in line:
+        return True
+    limit = line[step.branch]
+    return limit is not None and (step.checkpoint is None or step.checkpoint > limit)
 
 
 def _call_row(entry: JournalEntry, scale: Scale) -> Row:

@@ -42,7 +42,7 @@ def spans(step: Step, *waits: Wait, now: float = 100) -> list[tuple[str, float, 
 def build(
     *steps: Step, waits: list[Wait] | None = None, journal: list[JournalEntry] | None = None
 ) -> timeline.Timeline:
-    return timeline.build(steps, waits or [], journal or [], now=at(100_000), branch=1, running=True)
+    return timeline.build(steps, waits or [], journal or [], now=at(100_000), line={1: None}, running=True)
 
 
 def test_a_step_that_worked_is_one_bar() -> None:
@@ -122,9 +122,14 @@ def test_calls_stand_under_their_step_and_a_reused_one_says_so() -> None:
 
 def test_steps_of_a_branch_that_was_left_are_marked() -> None:
     made = timeline.build(
-        [step("a", 0, 1), step("a", 5, 6, branch=2, address="x")], [], [], now=at(9), branch=2, running=False
+        [step("a", 0, 1), step("a", 5, 6, branch=2, address="x")],
+        [],
+        [],
+        now=at(9),
+        line={2: None, 1: 0},
+        running=False,
     )
-    assert [(row.void, row.note) for row in made.rows] == [(True, "branch 1"), (False, "")]
+    assert [(row.void, row.note) for row in made.rows] == [(True, "left behind, branch 1"), (False, "")]
 
 
 def test_no_step_makes_an_empty_picture() -> None:
