@@ -40,6 +40,12 @@ def agent_words(value: object) -> SafeString:
 
 
 @register.filter
+def typed(value: object) -> str:
+    """The content of a textarea: a line feed first, which HTML drops, so that one the person typed is not dropped instead."""
+    return f"\n{value}" if value is not None else ""
+
+
+@register.filter
 def json(value: Any) -> str:
     """Exact JSON on one line."""
     return canonical.dumps(value)
