@@ -44,7 +44,7 @@ class Asked:
 class Failed:
     """An attempt failed. `policy` is the call's if a call failed with one of its own, else the node's."""
 
-    error: Exception
+    error: Exception | SystemExit
     facts: dict[str, Json]
     policy: Retry
 
@@ -75,18 +75,18 @@ def run_body(scope: StepScope) -> Outcome:
         raise interruption.error from None
     except AskAgain as again:
         return Reopened(again.node, again.reason)
-    except Exception as error:  # noqa: BLE001  # an author's code may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
         return _failed(error, scope.context, node.retry)
 
 
-def _failed(error: Exception, context: Context, policy: Retry) -> Failed:
+def _failed(error: Exception | SystemExit, context: Context, policy: Retry) -> Failed:
     call = next((call for call in context.failed if call.error is error), None)
     if call is None:
         return Failed(error, facts_of(error), policy)
     return Failed(error, {**facts_of(error), "call": call.name}, call.retry or policy)
 
 
-def facts_of(error: Exception) -> dict[str, Json]:
+def facts_of(error: BaseException) -> dict[str, Json]:
     """An exception as data, with its traceback from the author's frame on."""
     frames = traceback.format_exception(type(error), error, error.__traceback__)
     return {**error_of(error), "traceback": canonical.visible("".join(frames))[-_MAX_TRACEBACK:]}

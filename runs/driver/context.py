@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import inspect
 import time
@@ -43,13 +44,17 @@ class AskAgain(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """An action that people approved: the arguments to use are `args`, whether edited or not."""
+    """An action that people approved: the arguments to use are `args`, whether edited or not.
+
+    args is the node's own copy; `guarded_by` compares with as_approved, the canonical JSON of the arguments.
+    """
 
     node: str
     approval_id: str
     key: str
     tool: str
     args: dict[str, Json]
+    as_approved: str
     edited: bool
     message: str = ""
 
@@ -93,6 +98,7 @@ class Context:
     _entries: dict[tuple[str, str], Entry] | None = None
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
+    _counted: dict[tuple[str, str], bool] = field(default_factory=dict)
     _call_key: str | None = None
     failed: list[FailedCall] = field(default_factory=list)
 
@@ -126,6 +132,7 @@ class Context:
         label = name or str(getattr(function, "__name__", type(function).__name__))
         occurrence = key if key is not None else str(self._count(label))
         _check_place(label, occurrence, effect)
+        self._check_order(label, occurrence, counted=key is None)
         given = storable({"args": list(args), "kwargs": dict(kwargs or {})}, path=f"/{label}")
         digest = canonical.digest(given)
         if guarded_by is not None:
@@ -165,6 +172,17 @@ class Context:
             return question()
         except Exception as error:
             raise Interrupted(error) from error
+
+    def _check_order(self, label: str, occurrence: str, *, counted: bool) -> None:
+        """Calls are told apart by their order or by their key, and never by both: one would be taken for the other."""
+        if self._call_key is not None:
+            # When the outer call's result is known, the inner one is not asked for and all that follow would be miscounted.
+            raise InvalidCall(f"The call {label!r} is made inside another call; make one after the other.")
+        if self._counted.setdefault((label, occurrence), counted) != counted:
+            raise InvalidCall(
+                f"The key {occurrence!r} of a call {label!r} is also the count of one without a key; "
+                "give every call of this name a key."
+            )
 
     def _count(self, label: str) -> int:
         self._counts[label] = self._counts.get(label, 0) + 1
@@ -227,6 +245,7 @@ class Context:
             action["key"],
             action["tool"],
             action["args"],
+            canonical.dumps(action["args"]),
             answer["edited"],
             action["message"],
         )
@@ -235,9 +254,10 @@ class Context:
         """The arguments a person edited at this approval, in the node that rechecks them; None on any other way here."""
         if node not in self.answers:
             return None
-        actions = {action["key"]: action for action in self.answers[node]["actions"]}
+        answer = self._answer(node)
+        actions = {action["key"]: action for action in answer["actions"]}
         action = actions.get(key) if key is not None else next(iter(actions.values()), None)
-        return dict(action["args"]) if action and self.answers[node]["outcome"] == "edit" else None
+        return dict(action["args"]) if action and answer["outcome"] == "edit" else None
 
     def decision(self, node: str) -> Decision:
         """What was decided at this approval, whatever it was. Raises `NotApproved` if nothing was."""
@@ -256,7 +276,9 @@ class Context:
     def _answer(self, node: str) -> Any:
         if node not in self.answers:
             raise NotApproved(f"Nothing was decided at {node!r} on the way here.", node=node)
-        return self.answers[node]
+        return copy.deepcopy(
+            self.answers[node]
+        )  # it is part of the run's position; what a node has is its own
 
 
 def _check_place(label: str, occurrence: str, effect: str) -> None:
@@ -274,18 +296,27 @@ def _check_guard(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], approved: Approved
 ) -> None:
     """The arguments must be the approved ones, whether they are passed by place or by name."""
-    given = dict(kwargs)
-    if args:
-        try:
-            given = dict(inspect.signature(function).bind_partial(*args, **kwargs).arguments)
-        except (TypeError, ValueError):
-            given = {"args": list(args), **kwargs}
-    if not canonical.same(storable(given), approved.args):
+    given = storable(_by_name(function, args, kwargs))
+    if canonical.dumps(given) != approved.as_approved:
         raise ApprovalMismatch(
             f"The call has other arguments than {approved.node!r} approved.",
-            approved=approved.args,
-            given=storable(given),
+            approved=canonical.loads(approved.as_approved),
+            given=given,
         )
+
+
+def _by_name(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    if not args:
+        return dict(kwargs)
+    try:
+        signature = inspect.signature(function)
+        bound = dict(signature.bind_partial(*args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        return {"args": list(args), **kwargs}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            bound.update(bound.pop(name, {}))
+    return bound
 
 
 def _result(raw: Any, label: str) -> Json:
