@@ -63,7 +63,7 @@ def setups(apps: Iterable[str]) -> list[list[str]]:
 
 
 def _declared(app: str, what: str) -> list[Any]:
-    package = app.removesuffix("." + app.rsplit(".", 1)[-1]) if ".apps." in app else app
+    package = app.partition(".apps.")[0]  # the app may be named by its config
     if importlib.util.find_spec(f"{package}.processes") is None:
         return []
     return list(getattr(importlib.import_module(f"{package}.processes"), what, []))

@@ -93,7 +93,7 @@ def _take(lexed: Lexed, kind: str, word: str, *, known: frozenset[str], depth: i
     if lexed.complete:
         raise Refused("it holds several statements; send one")
     if kind == "end":
-        lexed.complete = bool(lexed.words)
+        lexed.complete = True
         return
     if depth > MOST_DEPTH or len(lexed.words) >= MOST_WORDS:
         raise Refused(f"it is nested deeper than {MOST_DEPTH}, or longer than {MOST_WORDS:,} words")

@@ -10,7 +10,7 @@ from examples.sql_change.lexis import MOST_CHARACTERS
 
 Kind = Literal["insert", "update", "delete"]
 Outcome = Literal["applied", "rejected", "refused", "given_up"]
-Row = dict[str, str | float | bool | None]
+Value = str | float | bool | None
 
 
 class ChangeRequest(BaseModel):
@@ -37,6 +37,13 @@ class Proposal(BaseModel):
     """Comments that stood in the statement as it was sent."""
 
 
+class Sample(BaseModel):
+    """Some of the rows. A list of columns beside lists of values: the keys of an object would lose their order."""
+
+    columns: list[str]
+    rows: list[list[Value]]
+
+
 class DryRun(BaseModel):
     """What the statement did in a transaction that was rolled back."""
 
@@ -45,7 +52,7 @@ class DryRun(BaseModel):
     keys: list[str]
     before_digest: str
     after_digest: str
-    sample: list[Row]
+    sample: Sample
     plan: str
     estimate: int
     """Rows that the planner expected."""

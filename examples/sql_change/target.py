@@ -17,7 +17,7 @@ import psycopg
 from psycopg import errors, sql
 
 from examples.sql_change import address, statement
-from examples.sql_change.schemas import DryRun, Images, Row
+from examples.sql_change.schemas import DryRun, Images, Sample
 from examples.sql_change.setup import LIMITS
 from examples.sql_change.statement import Change
 from examples.sql_change.tables import TABLES, Table
@@ -299,8 +299,11 @@ def _plan(connection: Connection, change: Change) -> tuple[str, int]:
 
 def _columns(table: Table, alias: str) -> sql.Composable:
     """The key first."""
-    names = [table.key, *(name for name in table.columns if name != table.key)]
-    return sql.SQL(", ").join(sql.Identifier(alias, name) for name in names)
+    return sql.SQL(", ").join(sql.Identifier(alias, name) for name in _names(table))
+
+
+def _names(table: Table) -> list[str]:
+    return [table.key, *(name for name in table.columns if name != table.key)]
 
 
 def _place(table: Table) -> sql.Identifier:
@@ -347,29 +350,33 @@ def _receipt(connection: Connection, key: str, promise: _Promise, *, repeated: b
 # ---- what people see of the rows
 
 
-def _sample(change: Change, seen: _Seen) -> list[Row]:
+def _sample(change: Change, seen: _Seen) -> Sample:
     """Some rows from all over the change, in the order of their keys."""
     count = len(seen.keys)
     some = min(SAMPLE, count)
     places = [index * count // some for index in range(some)]
-    names = [change.table.key, *(name for name in change.table.columns if name != change.table.key)]
-    return [
-        _drawn(
-            change,
-            dict(zip(names, seen.before[place], strict=True)) if seen.before else {},
-            dict(zip(names, seen.after[place], strict=True)) if seen.after else {},
-        )
-        for place in places
-    ]
-
-
-def _drawn(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Row:
-    """One row: of an UPDATE its name and what changes, of the others all that is known."""
+    names = _names(change.table)
+    before = [dict(zip(names, seen.before[place], strict=True)) for place in places if seen.before]
+    after = [dict(zip(names, seen.after[place], strict=True)) for place in places if seen.after]
     if change.kind != "update":
-        return {name: value for name, value in (before or after).items() if value is not None}
-    told: Row = {change.table.key: before[change.table.key]}
-    if change.table.label not in change.columns:
-        told[change.table.label] = before[change.table.label]
-    for name in change.columns:
-        told |= {f"{name} before": before[name], f"{name} after": after[name]}
-    return told
+        return _known(names, before or after)
+    return _compared(change, before, after)
+
+
+def _known(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> Sample:
+    """Of rows that come or go all that any of them holds."""
+    columns = [name for name in names if any(row[name] is not None for row in rows)]
+    return Sample(columns=columns, rows=[[row[name] for name in columns] for row in rows])
+
+
+def _compared(
+    change: Change, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Sample:
+    """Of rows that stay what they are called, and what is written: before and after."""
+    fixed = [name for name in (change.table.key, change.table.label) if name not in change.columns]
+    columns = [*fixed, *(f"{name} {when}" for name in change.columns for when in ("before", "after"))]
+    rows = [
+        [*(old[name] for name in fixed), *(row[name] for name in change.columns for row in (old, new))]
+        for old, new in zip(before, after, strict=True)
+    ]
+    return Sample(columns=columns, rows=rows)

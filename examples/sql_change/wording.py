@@ -74,7 +74,7 @@ def facts_of(state: SqlChange, proposal: Proposal, measured: DryRun) -> dict[str
         "Stops after": f"{LIMITS['statement_timeout']}, rolled back",
         "Planner expected": f"{measured.estimate:,} rows",
         "Risk": "; ".join(state.risk_reasons) or "few rows of one table, each by its condition",
-        _sample_label(measured): measured.sample,
+        _sample_label(measured): measured.sample.model_dump(),
         "Query plan": measured.plan,
         "What for": state.why or "nothing said",
     }
@@ -86,9 +86,9 @@ def facts_of(state: SqlChange, proposal: Proposal, measured: DryRun) -> dict[str
 
 
 def _sample_label(measured: DryRun) -> str:
-    if len(measured.sample) == measured.rows:
+    if len(measured.sample.rows) == measured.rows:
         return "Before and after, every row"
-    return f"Before and after, {len(measured.sample)} of {measured.rows:,} rows"
+    return f"Before and after, {len(measured.sample.rows)} of {measured.rows:,} rows"
 
 
 def difference(before: str, after: str) -> str:

@@ -179,6 +179,6 @@ def ending(state: SqlChange, ctx: Context) -> tuple[str, str]:
     decision = ctx.decision("confirm")
     if decision.outcome == "approve":  # approved again and again, and each time the rows had changed
         return "given_up", wording.given_up(state.again)
-    if decision.outcome == "reject":
-        return "rejected", wording.rejected(decision.message)
-    return "rejected", wording.nobody_decided()
+    if decision.reason == "timeout":
+        return "rejected", wording.nobody_decided()
+    return "rejected", wording.rejected(decision.message)

@@ -19,7 +19,7 @@ class Command(BaseCommand):
             self.stdout.write(f"nothing to set up: {address.VARIABLE} names a database")
             return
         try:
-            said = setup.run(_own(), address.names(), password=address.password())
+            said = setup.run(own(), address.names(), password=address.password())
         except (setup.CannotSetUp, address.BadAddress) as error:
             raise CommandError(str(error)) from error
         except psycopg.OperationalError as error:
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         self.stdout.write("\n".join(said))
 
 
-def _own() -> dict[str, Any]:
+def own() -> dict[str, Any]:
     """hitl's own database, as psycopg connects to it."""
     own = settings.DATABASES["default"]
     named = {"host": own["HOST"], "port": own["PORT"], "user": own["USER"], "password": own["PASSWORD"]}
