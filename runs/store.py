@@ -73,6 +73,7 @@ PATCH_OVERHEAD: Final = 256
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 KEY_SECONDS: Final = 5.0  # how long a request waits for the first one with the same idempotency key
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
+ROUND_AT_MOST: Final = "60s"  # after which a sweeper loses its turn to another
 FORGOTTEN_AFTER: Final = 2.0  # seconds more, and workers take it without being told
 LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 
@@ -167,6 +168,7 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
     a call that is just being committed holds its step and would wait for the run, while whoever holds the run waits for
     the step.
     """
+    _end_if_idle()
     if patience is not None:
         _set_lock_timeout(f"{patience * 1000:.0f}ms")
     with _refusing(Busy):
@@ -174,6 +176,15 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
     if run is None:
         raise NotFound()
     return run
+
+
+def _end_if_idle() -> None:
+    """For the transaction: the server ends it if its process is frozen or cut off, lest it hold the run for ever."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)",
+            [f"{settings.HITL_LEASE_SECONDS:.0f}s"],
+        )
 
 
 def _set_lock_timeout(text: str) -> str:
@@ -209,23 +220,39 @@ def is_connected() -> bool:
     return connection.connection is not None and connection.is_usable()
 
 
+def is_lost(error: Exception) -> bool:
+    """Whether an error means that the connection is gone, however the server put it, or that it is worth another try."""
+    return isinstance(error, LOST) or not is_connected()
+
+
 def persistently(work: Callable[[], Result]) -> Result:
-    """Do a worker's write or read; if the connection is lost, connect again and repeat it, for as long as a lease.
+    """Do a worker's write or read; if the connection is lost, connect again and repeat it.
 
     What a body has worked out in minutes is not given up because a backend was ended. Repeating a write is safe: the fence
-    lets it through once, and who repeats recognises what landed at the first try.
+    lets it through once, and who repeats recognises what landed at the first try. A database that is away is waited for:
+    without it nobody else can do the step either. One that answers, and refuses for as long as a lease, is believed.
     """
     until, pause = time.monotonic() + settings.HITL_LEASE_SECONDS, 0.05
     while True:
         try:
             return work()
-        except LOST as error:
-            if connection.in_atomic_block or time.monotonic() >= until:
+        except (DatabaseError, *LOST) as error:
+            if connection.in_atomic_block or not is_lost(error) or time.monotonic() >= until:
                 raise
             logger.warning("the database did not answer, the write is repeated: %s", error)
             connection.close()
         time.sleep(pause)
         pause = min(1.0, pause * 2)
+        if not _answers():
+            until = time.monotonic() + settings.HITL_LEASE_SECONDS
+
+
+def _answers() -> bool:
+    try:
+        connection.ensure_connection()
+    except (DatabaseError, *LOST):
+        return False
+    return True
 
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
@@ -928,6 +955,8 @@ def own_connection() -> psycopg.Connection[Any]:
 def sweeping(lock: psycopg.Connection[Any]) -> Iterator[bool]:
     """Whether this process is the one that sweeps now; by a transaction lock on a connection of its own."""
     with lock.transaction():
+        # A sweeper that is frozen in its round must not keep the others from theirs.
+        lock.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [ROUND_AT_MOST])
         row = lock.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", [LOCK_SPACE, SWEEPER_LOCK]).fetchone()
         yield bool(row and row[0])
 
@@ -996,16 +1025,19 @@ def due_waits(*, limit: int = 500) -> list[Wait]:
     return list(due.order_by("due_at", "id")[:limit])
 
 
+# Chosen first, and once: as a subquery of the UPDATE it may be planned as the inner side of a loop, and then every turn
+# skips what the turn before has updated and finds another `limit` rows.
 _UNHINTED: Final = """
-    UPDATE runs_step SET hinted_at = now()
-    WHERE (run_id, branch, address) IN (
+    WITH chosen AS MATERIALIZED (
       SELECT step.run_id, step.branch, step.address
       FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
       WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %(after)s)
         AND run.status IN ('queued', 'running')
-      ORDER BY step.hinted_at LIMIT %(limit)s FOR UPDATE OF step SKIP LOCKED
+      ORDER BY step.hinted_at LIMIT %(limit)s FOR NO KEY UPDATE OF step SKIP LOCKED
     )
-    RETURNING run_id, branch, address
+    UPDATE runs_step step SET hinted_at = now() FROM chosen
+    WHERE (step.run_id, step.branch, step.address) = (chosen.run_id, chosen.branch, chosen.address)
+    RETURNING step.run_id, step.branch, step.address
 """
 
 
