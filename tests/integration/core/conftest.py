@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.apps import apps
+from django.db import connection, transaction
+from django.test import TransactionTestCase
 from pydantic import BaseModel
 
 from runs import operations, store, workflows
@@ -16,6 +18,10 @@ from runs.engine import position as at
 from runs.models import Approval, Event, Member, Project, Run, Step, Team, User
 from runs.operations import ActionDecision, Answer, Decided, Swept
 from runs.policies import Actor
+
+
+class Killed(BaseException):
+    """The worker's process ends here: nothing may catch it."""
 
 
 @dataclass
@@ -117,7 +123,26 @@ def make_house(slug: str = "demo") -> House:
 
 
 @pytest.fixture
-def house(transactional_db: None) -> Iterator[House]:
+def without_flush() -> Iterator[None]:
+    """Django's flush truncates every table and writes all permissions anew: half a second a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)
+        yield
+
+
+@pytest.fixture
+def database(without_flush: None, transactional_db: None) -> Iterator[None]:
+    """Real commits, seen by every connection; afterwards our rows go again."""
+    yield
+    tables = apps.get_app_config("runs").get_models(include_auto_created=True)
+    with transaction.atomic():
+        by_sql("SET LOCAL hitl.retention = 'on'")
+        for model in tables:
+            by_sql(f'DELETE FROM "{model._meta.db_table}"')
+
+
+@pytest.fixture
+def house(database: None) -> Iterator[House]:
     yield make_house()
     operations.leave()
 

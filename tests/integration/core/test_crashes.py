@@ -13,6 +13,7 @@ from runs.engine import Workflow
 from runs.models import Checkpoint, Event, JournalEntry, OperationalNote, Run, Step
 from tests.integration.core.conftest import (
     House,
+    Killed,
     by_sql,
     history_is_whole,
     kinds_of,
@@ -23,10 +24,6 @@ from tests.integration.core.conftest import (
 from tests.kit.racing import at_once
 
 Define = Callable[..., Workflow]
-
-
-class Killed(BaseException):
-    """The process ends here; nothing of ours may catch it."""
 
 
 @pytest.fixture(autouse=True)

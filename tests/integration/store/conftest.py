@@ -15,9 +15,28 @@ from runs.engine import position as at
 from runs.engine.machine import Aggregate
 from runs.models import Run, Step
 from runs.store import Committed, Weights
-from tests.integration.core.conftest import House, define, house, open_approval, pay_flow
+from tests.integration.core.conftest import (
+    House,
+    database,
+    define,
+    house,
+    open_approval,
+    pay_flow,
+    without_flush,
+)
 
-__all__ = ["Hand", "House", "chain_of", "define", "house", "open_approval", "pay_flow", "rows"]
+__all__ = [
+    "Hand",
+    "House",
+    "chain_of",
+    "database",
+    "define",
+    "house",
+    "open_approval",
+    "pay_flow",
+    "rows",
+    "without_flush",
+]
 
 TABLES = {
     "runs_run": "id",
