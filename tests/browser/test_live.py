@@ -22,7 +22,7 @@ def test_a_new_approval_waits_behind_a_line(site: Site, opens: Opens) -> None:
     line = page.get_by_role("link", name="The list has changed. Show")
     expect(line).to_be_visible()
     expect(page.locator("#_inbox_count")).to_contain_text(str(badge + 1))
-    assert page.title().startswith(f"({badge + 1}) Already there")
+    expect(page).to_have_title(f"({badge + 1}) Already there · hitl")
     assert page.locator("[data-row]").count() == before
     assert page.locator("#reason").input_value() == "half a thought"
     line.click()

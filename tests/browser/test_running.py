@@ -81,6 +81,17 @@ def test_rewind_with_an_edited_state_says_what_comes_and_the_run_goes_on(site: S
     expect(olga.locator(".card")).to_contain_text("This was asked again")
 
 
+def test_a_reviewer_rewinds_from_the_card_instead_of_deciding(site: Site, frida: Page) -> None:
+    run_id, approval_id = asked(site)
+    card(frida, approval_id)
+    frida.get_by_role("link", name="Rewind it instead").click()
+    frida.get_by_role("link", name="Rewind to checkpoint 0").click()
+    frida.get_by_label("Reason").fill("Draft it again")
+    frida.get_by_role("button", name="Rewind, branch 2").click()
+    expect(frida.locator("#toasts")).to_contain_text("Rewound to checkpoint 0")
+    assert site.approval(run_id)["id"] != approval_id
+
+
 def test_a_broken_state_comes_back_as_typed_with_line_and_column(site: Site, olga: Page) -> None:
     """C13, for the state."""
     run_id, _ = asked(site)
