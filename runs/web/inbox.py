@@ -90,8 +90,10 @@ def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpRes
     return _desk(request, rows=rows, typed=typed, typed_wrong=isinstance(error, Unprocessable), **context)
 
 
-@page(methods="POST", refused=card_again)
+@page(methods="GET POST", refused=card_again)
 def decide(request: Request, approval_id: UUID) -> HttpResponse:
+    if request.method != "POST":  # a reload of the address after a refusal
+        return see_other(reverse("approval", args=[approval_id]) + _view_query(request))
     approval = queries.approval(request.actor.project.pk, approval_id)
     decisions = _decisions(request)
     if any(decision.type == "edit" for decision in decisions):
@@ -192,8 +194,7 @@ def _said(decided: operations.Decided) -> str:
     assert approval is not None
     name = words.short_id(approval.pk, "A-")
     if approval.status == "open":
-        missing = words.some(max(approval.quorum - 1, 1), "more vote")
-        return f"Your vote on {name} is recorded; {missing} may be needed."
+        return f"Your vote on {name} is recorded; more people must agree."
     again = " Your answer had been recorded before." if decided.replayed else ""
     return f"{ANSWERS.get(approval.outcome, 'Decided')} {name}; the run goes on.{again}"
 
