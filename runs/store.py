@@ -34,6 +34,7 @@ from psycopg.rows import namedtuple_row
 
 from runs.driver import Call, Entry
 from runs.engine import canonical, chain, patch
+from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Event as EngineEvent
 from runs.engine.machine import Opened, Transition
@@ -265,21 +266,26 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
             run=run_id, no__gte=head["snapshot_no"], no__lte=checkpoint, branch=head["branch"]
         )
         .order_by("no")
-        .values_list("no", "snapshot", "patch")
+        .values_list("no", "parent", "snapshot", "patch")
     )
     document: Any = None
-    for no, snapshot, ops in rows:
+    before: int | None = None
+    for no, parent, snapshot, ops in rows:
         try:
+            if snapshot is None and parent != before:
+                raise ValueError(f"checkpoint {parent} before it is missing")
             document = (
                 canonical.loads(snapshot)
                 if snapshot is not None
                 else patch.apply(document, canonical.loads(ops or ""))
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
-    if not isinstance(document, dict) or not isinstance(document.get("root"), dict):
+        before = no
+    if not at.is_position(document):
         raise CheckpointUnreadable(f"Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint)
-    return document
+    position: dict[str, Any] = document
+    return position
 
 
 def lineage(run_id: uuid.UUID, branch: int) -> list[tuple[int, int | None]]:

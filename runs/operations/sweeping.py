@@ -75,8 +75,8 @@ def _each(items: Iterable[Item], handle: Callable[[Item], bool], swept: Swept) -
             done += handle(item)
         except Busy:
             logger.info("somebody holds the run of %r; the sweeper tries again", item)
-        except Exception as error:  # authors' validators and routers run here too; none may stop the others
-            if isinstance(error, store.LOST) and not store.is_connected():
+        except Exception:  # authors' validators and routers run here too; none may stop the others
+            if not store.is_connected():
                 raise  # nothing else will work either; the next round does
             swept.failed += 1
             logger.exception("the sweeper could not handle %r; it tries again", item)

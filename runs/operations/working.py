@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from runs import dispatch, store, workflows
 from runs.driver import Asked, Call, Completed, Context, Entry, Failed, Outcome, Reopened, StepScope, run_body
@@ -274,7 +274,7 @@ class Slice:
     def _give_up(self) -> None:
         """Nobody runs this step any more. The sweeper books the attempt as crashed, and another worker has it at once."""
         self.worker.let_go(self.held.token)
-        with suppress(*store.LOST):  # then the lease runs out by itself
+        with suppress(DatabaseError, *store.LOST):  # then the lease runs out by itself
             store.lapse(self.held)
 
     def _one_step(self) -> Held | None:
