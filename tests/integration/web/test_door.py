@@ -102,7 +102,7 @@ def test_a_project_of_others_is_not_there(house: House, approval: Approval, clie
             if str(approval.pk) not in address and str(approval.run_id) not in address:
                 continue
             for answer in (
-                client.get(address),
+                client.get(address, follow=True),
                 client.post(address, {"reason": "x", "decision": "approve", "version": "1"}),
             ):
                 assert answer.status_code in (404, 405), (name, answer.status_code)
