@@ -71,7 +71,7 @@ def facts_of(state: SqlChange, proposal: Proposal, measured: DryRun) -> dict[str
         "Table": table.place,
         "Columns written": ", ".join(proposal.columns) or "none, rows go",
         "Rows locked for": f"{measured.held_ms:,} ms",
-        "Stops after": f"{LIMITS['statement_timeout']}, rolled back",
+        "Stops after": f"{LIMITS['statement_timeout'].replace('s', ' s')}, rolled back",
         "Planner expected": f"{measured.estimate:,} rows",
         "Risk": "; ".join(state.risk_reasons) or "few rows of one table, each by its condition",
         _sample_label(measured): measured.sample.model_dump(),
