@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
 from django.views.decorators.cache import never_cache
@@ -49,6 +49,10 @@ TITLES: Final = {
     "database_error": "The database did not take it; nothing was recorded",
     "busy": "Somebody is changing this run just now",
 }
+
+
+class SeeOther(HttpResponseRedirect):
+    status_code = 303
 
 
 class SessionRenewed(Forbidden):
@@ -124,7 +128,7 @@ def to_sign_in(request: Request) -> HttpResponse:
 
 def see_other(url: str) -> HttpResponse:
     """303: the answer to a POST that worked; a reload repeats nothing."""
-    return HttpResponse(status=303, headers={"Location": url})
+    return SeeOther(url)
 
 
 def answer_refusal(
