@@ -272,13 +272,10 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     before: int | None = None
     for no, parent, snapshot, ops in rows:
         try:
-            if snapshot is None and parent != before:
-                raise ValueError(f"checkpoint {parent} before it is missing")
-            document = (
-                canonical.loads(snapshot)
-                if snapshot is not None
-                else patch.apply(document, canonical.loads(ops or ""))
-            )
+            if snapshot is not None:
+                document = canonical.loads(snapshot)
+            else:  # only ever onto the document that it was made of
+                document = patch.apply(document if parent == before else None, canonical.loads(ops or ""))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
         before = no

@@ -54,6 +54,25 @@ def first(workflow: Workflow, state: dict[str, Json]) -> dict[str, Json]:
     return {"root": root, "visits": {node: 1}, "commits": 0}
 
 
+def is_position(document: Json) -> bool:
+    """Whether something that was stored has the shape of a position; what a damaged row holds seldom has."""
+    match document:
+        case {
+            "root": {"base": dict(), "lanes": dict() as lanes, "order": list() as order},
+            "visits": dict(),
+            "commits": int(),
+        }:
+            return sorted(lanes) == sorted(map(str, order)) and all(map(_is_lane, lanes.values()))
+    return False
+
+
+def _is_lane(lane: Json) -> bool:
+    match lane:
+        case {"node": str(), "step": str(), "visit": int(), "loops": dict(), "answers": dict()}:
+            return True
+    return False
+
+
 def live_steps(position: dict[str, Any]) -> list[LiveStep]:
     """What is to do at this position, in lane order."""
     lanes = position["root"]["lanes"]
