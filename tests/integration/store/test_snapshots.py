@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+import pytest
 from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
@@ -12,6 +13,7 @@ from pydantic import BaseModel
 
 from runs import operations, store, workflows
 from runs.engine import Workflow, append, canonical
+from runs.errors import CheckpointUnreadable
 from runs.models import Checkpoint, Run
 from tests.integration.store.conftest import Define, House
 from tests.sizes import size
@@ -105,6 +107,19 @@ def test_a_branch_is_read_without_its_parents_rows(house: House, define: Define)
     assert len(queries) == 2
     Checkpoint.objects.filter(run=run, branch=1).update(snapshot="gone", patch=None, snapshot_no=F("no"))
     assert state_at(run, run.head)["log"] == expected(30)
+
+
+def test_a_patch_is_never_applied_to_another_document_than_its_parent(house: House, define: Define) -> None:
+    growing(define)
+    run = house.work(house.submit("growing", wanted=30))
+    lost = Checkpoint.objects.filter(run=run, no__gt=2, snapshot=None).order_by("no")[0].no
+    last = Checkpoint.objects.filter(run=run, no__gt=lost).exclude(snapshot=None).order_by("no")[0].no - 1
+    Checkpoint.objects.filter(run=run, no=lost).delete()
+    for no in range(lost + 1, last + 1):
+        with pytest.raises(CheckpointUnreadable):
+            state_at(run, no)
+    assert state_at(run, lost - 1)["log"] == expected(lost - 1)
+    assert state_at(run, last + 1)["log"] == expected(last + 1)
 
 
 def test_an_edit_on_the_way_back_is_the_first_of_its_branch(house: House, define: Define) -> None:
