@@ -523,7 +523,7 @@ def check_decision(question: Question, judged: Judged, person: str) -> None:
     assert [result["args"] for result in judged.results] == shown
 
 
-@settings(max_examples=size("property examples") * 5)
+@settings(max_examples=size("property examples") * 3)
 @given(ACTIONS, OPTIONS, st.data())
 def test_people_decide_by_quorum_and_never_an_editor_alone(
     effects: list[Any], options: ApprovalOptions, data: st.DataObject

@@ -10,7 +10,7 @@ from runs.errors import WorkflowError
 from tests.sizes import size
 from tests.unit.engine.graphs import Edges, graphs, sensible_graphs, workflow_of
 
-MANY = settings(max_examples=size("property examples") * 5)
+MANY = settings(max_examples=size("property examples") * 2)
 
 
 def reached(edges: Edges, start: str, *, without: str | None = None) -> set[str]:

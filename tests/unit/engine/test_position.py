@@ -18,7 +18,7 @@ from runs.errors import LoopLimit, StepLimit
 from tests.sizes import size
 from tests.unit.engine.graphs import Edges, Empty, sensible_graphs, workflow_of
 
-MANY = settings(max_examples=size("property examples") * 3)
+MANY = settings(max_examples=size("property examples") * 2)
 
 
 def looping(edges: Edges, *, limits: dict[str, int], ways_out: dict[str, str] | None = None) -> Workflow:
