@@ -102,6 +102,30 @@ def test_runs_submitted_while_redis_is_away_run(site: Site) -> None:
     assert_invariants(site, *run_ids, expected=BROKER)
 
 
+def test_workers_look_for_what_nobody_tells_them(site: Site, all_busy: list[str]) -> None:
+    """Redis emptied, and no sweeper to send the hints again."""
+    run_ids = [site.start("echo") for _ in range(3)]
+    site.stack.kill("sweeper")
+    site.stack.flush_redis()
+    for gate in all_busy:
+        site.ledger.open(gate)
+    for run_id in run_ids:
+        site.wait(run_id)
+    site.stack.start_sweeper()
+    assert_invariants(site, *run_ids)
+
+
+def test_a_worker_started_while_redis_is_away_works(site: Site) -> None:
+    site.stack.kill("w1")
+    site.stack.kill("w2")
+    with broker_stopped(site):
+        site.stack.start_worker("w1")
+        run_id = site.start("chain", name=fresh_name())
+        site.wait(run_id)
+    site.stack.start_worker("w2")
+    assert_invariants(site, run_id, expected=BROKER)
+
+
 # ---- C35: messages and transactions
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.faults import freeze, freeze_child, kill_child, thaw, thaw_child
-from tests.acceptance.invariants import assert_invariants
+from tests.acceptance.faults import freeze, freeze_child, held, kill_child, thaw, thaw_child
+from tests.acceptance.invariants import CONNECTION, assert_invariants
 from tests.acceptance.site import Site, fresh_name
 from tests.kit.flows.apps import VISIBILITY
 from tests.kit.servers import Servers
@@ -72,7 +72,8 @@ def test_a_worker_thawed_while_the_other_works_disturbs_nothing(site: Site) -> N
     second = site.sql("SELECT token FROM runs_step WHERE run_id = %s AND status = 'executing'", run_id)
     site.ledger.open(f"{name}-1")
     thaw_child(child)
-    site.stack.children[zombie].ask()
+    ended = site.stack.children.pop(zombie)
+    ended.ask()
     until(lambda: site.notes(run_id, "late_result_discarded"), what="the late result is noted")
     assert (
         site.sql("SELECT token FROM runs_step WHERE run_id = %s AND status = 'executing'", run_id) == second
@@ -80,7 +81,8 @@ def test_a_worker_thawed_while_the_other_works_disturbs_nothing(site: Site) -> N
     site.ledger.open(f"{name}-2")
     site.approve(run_id)
     assert site.wait(run_id)["state"]["value"] == 2
-    assert site.stack.end(zombie, grace=60) == 0
+    assert ended.wait(60)
+    assert ended.status == 0
     site.stack.start_worker(zombie)
     assert_invariants(site, run_id)
 
@@ -124,6 +126,25 @@ def test_a_step_longer_than_the_visibility_timeout_runs_once(site: Site) -> None
     until(
         lambda: not broker.llen("runs") and not broker.hlen("unacked"), what="nothing is left in the broker"
     )
+
+
+def test_a_process_frozen_inside_a_transaction_does_not_hold_its_run_for_ever(site: Site) -> None:
+    """The server ends its backend, and with it the lock on the run; thawed, it finds that it is late."""
+    name = fresh_name()
+    with held(site, "runs_approval", "NEW.node = 'confirm'") as hold:
+        run_id = site.start("pair", name=name)
+        hold.reached()
+        child = site.holding(run_id)
+        freeze_child(child)
+        hold.release()
+    approval = site.approval(run_id)
+    assert site.kinds(run_id).count("step_taken_over") == 1
+    thaw_child(child)
+    until(lambda: site.notes(run_id, "late_result_discarded"), what="the late result is noted", seconds=60)
+    assert site.approval(run_id)["id"] == approval["id"]
+    site.approve(run_id)
+    site.wait(run_id)
+    assert_invariants(site, run_id, expected=CONNECTION)
 
 
 def test_a_child_killed_while_its_lease_is_fresh_is_not_waited_for(site: Site) -> None:
