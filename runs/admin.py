@@ -1,0 +1,68 @@
+"""Django's admin, for looking only: every change goes through an operation, which checks, audits and tells workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from runs.models import (
+    ApiToken,
+    Approval,
+    AuditEntry,
+    Member,
+    OperationalNote,
+    Project,
+    Run,
+    ServiceBeat,
+    Team,
+    User,
+    Vote,
+    Wait,
+    WorkerChild,
+    WorkflowVersion,
+)
+
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin[Any]
+else:
+    ModelAdmin = admin.ModelAdmin
+
+
+class ReadOnly(ModelAdmin):
+    """Nothing can be added, changed or deleted here, by nobody."""
+
+    actions = None
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+def _look(model: type[Model], *columns: str, hidden: tuple[str, ...] = ()) -> None:
+    options = {"list_display": columns, "exclude": hidden, "show_full_result_count": False}
+    admin.site.register(model, type(f"{model.__name__}Admin", (ReadOnly,), options))
+
+
+_look(Project, "slug", "name", "created_at")
+_look(User, "username", "name", "is_service", "is_active", hidden=("password",))
+_look(Member, "project", "user", "roles")
+_look(Team, "project", "name")
+_look(ApiToken, "name", "prefix", "user", "scopes", "expires_at", "revoked_at", hidden=("digest",))
+_look(WorkflowVersion, "name", "version", "fingerprint", "registered_at")
+_look(Run, "id", "workflow", "status", "requester", "created_at", hidden=("head_hash", "prev_hash"))
+_look(Approval, "id", "title", "status", "outcome", "opened_at", "due_at")
+_look(Vote, "approval", "version", "user", "outcome", "decisive", "at")
+_look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
+_look(OperationalNote, "run", "kind", "at")
+_look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome")
+_look(WorkerChild, "id", "host", "pid", "started_at", "gone_at")
+_look(ServiceBeat, "name", "at")
