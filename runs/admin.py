@@ -25,7 +25,6 @@ from runs.models import (
     WorkflowVersion,
 )
 
-
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Any]
 else:
