@@ -29,7 +29,7 @@ from django.db import (
     connections,
     transaction,
 )
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, Q
 from psycopg.rows import namedtuple_row
 
 from runs.driver import Call, Entry
@@ -233,19 +233,23 @@ def persistently(work: Callable[[], Result]) -> Result:
     lets it through once, and who repeats recognises what landed at the first try. A database that is away is waited for:
     without it nobody else can do the step either. One that answers, and refuses for as long as a lease, is believed.
     """
-    until, pause = time.monotonic() + settings.HITL_LEASE_SECONDS, 0.05
+    refused_since: float | None = None
+    pause = 0.05
     while True:
         try:
             return work()
         except (DatabaseError, *LOST) as error:
-            if connection.in_atomic_block or not is_lost(error) or time.monotonic() >= until:
+            # From the first refusal on: the work itself may have taken long, or the process have been frozen in it.
+            refused_since = refused_since or time.monotonic()
+            patience = settings.HITL_LEASE_SECONDS - (time.monotonic() - refused_since)
+            if connection.in_atomic_block or not is_lost(error) or patience <= 0:
                 raise
             logger.warning("the database did not answer, the write is repeated: %s", error)
             connection.close()
         time.sleep(pause)
         pause = min(1.0, pause * 2)
         if not _answers():
-            until = time.monotonic() + settings.HITL_LEASE_SECONDS
+            refused_since = None
 
 
 def _answers() -> bool:
@@ -1004,11 +1008,11 @@ def lapsed_steps(*, limit: int = 200) -> list[Step]:
 
     While Postgres was down nobody could renew: leases that ran out then do not count before every worker had its turn.
     """
-    executing = Step.objects.filter(status=StepStatus.EXECUTING)
-    gone = WorkerChild.objects.filter(gone_at__isnull=False).values("id")
-    found: QuerySet[Step] = executing.filter(worker__in=gone)
+    # Asked for each of the few executing steps: children that have gone are kept, and become many.
+    over = Q(Exists(WorkerChild.objects.filter(pk=OuterRef("worker"), gone_at__isnull=False)))
     if not _just_started():
-        found |= executing.filter(lease_until__lt=now())
+        over |= Q(lease_until__lt=now())
+    found = Step.objects.filter(over, status=StepStatus.EXECUTING)
     return list(found.order_by("lease_until")[:limit])
 
 
