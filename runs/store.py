@@ -23,6 +23,7 @@ import psycopg
 from django.conf import settings
 from django.db import (
     DatabaseError,
+    Error,
     InterfaceError,
     OperationalError,
     connection,
@@ -206,7 +207,7 @@ def _refusing(refusal: type[HitlError]) -> Iterator[None]:
         raise
 
 
-def refusal_of(error: DatabaseError) -> HitlError:
+def refusal_of(error: Error) -> HitlError:
     """What a database error means to whoever asked: somebody is in the way for a moment, or the database is."""
     rivals = (
         psycopg.errors.LockNotAvailable,
