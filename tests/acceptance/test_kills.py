@@ -196,7 +196,7 @@ def test_a_worker_killed_after_the_decision_pays_once(site: Site) -> None:
     run_id = site.start("pair", name=name, stops=["sending"])
     site.approve(run_id)
     site.at_gate(f"{name}-sending")
-    kill(site, site.holder(run_id))
+    kill_child(site.holding(run_id))
     site.ledger.open(f"{name}-sending")
     site.wait(run_id)
     assert site.kinds(run_id).count("approval_decided") == 1
@@ -207,7 +207,7 @@ def test_a_worker_killed_after_the_decision_pays_once(site: Site) -> None:
         )
         == 1
     )
-    assert_invariants(site, run_id)
+    assert_invariants(site, run_id, expected=KILLED)
 
 
 def test_both_workers_killed_and_started_anew_go_on_with_everything(site: Site) -> None:
