@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import Error, transaction
 
 from runs import dispatch, store, workflows
+from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.machine import Aggregate, Transition
 from runs.engine.status import StepStatus
@@ -28,7 +29,7 @@ def verb(actor: Actor, name: str, target: object) -> Iterator[None]:
     except (Forbidden, NotFound) as refusal:
         audit_denied(actor, name, target, refusal.code)
         raise
-    except DatabaseError as error:
+    except Error as error:
         raise store.refusal_of(error) from error
 
 
@@ -42,7 +43,7 @@ def joining(actor: Actor, name: str, target: object) -> Iterator[None]:
     except (Forbidden, NotFound) as refusal:
         audit_denied(actor, name, target, refusal.code)
         raise
-    except DatabaseError as error:
+    except Error as error:
         raise store.refusal_of(error) from error
 
 
@@ -57,7 +58,7 @@ def _audit(actor: Actor, name: str, target: object, outcome: str) -> None:
         method=actor.method,
         ip=actor.address,
         verb=name,
-        target=str(target)[:120],
+        target=canonical.visible(str(target)[:120])[:120],
         outcome=outcome,
     )
 
