@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import Count, F, Max, Model, Prefetch, Q, QuerySet
+from django.db.models import Count, F, Max, Min, Model, Prefetch, Q, QuerySet, Sum
 
 from runs import store
 from runs.engine import position
@@ -115,14 +115,15 @@ def runs_mark(project_id: UUID) -> str:
 
 
 def approvals_mark(project_id: UUID) -> str:
-    """Changes whenever the open approvals that a page shows would read otherwise. One query."""
-    rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN).order_by(
-        "-opened_at", "-id"
+    """Changes whenever the open approvals of a project, their versions, votes or due times would read otherwise. One query."""
+    rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
+    told = rows.aggregate(
+        Count("pk"), Sum("version"), Max("opened_at"), Min("due_at"), Max("due_at"), Count("votes")
     )
-    return _digest(rows.values_list("pk", "version", "due_at")[:MARKED])
+    return _digest(told.values())
 
 
-def _digest(rows: QuerySet[Any, Any]) -> str:
+def _digest(rows: Iterable[Any]) -> str:
     return hashlib.sha256(repr(list(rows)).encode()).hexdigest()[:16]
 
 

@@ -42,8 +42,8 @@ class NotSeen(Unprocessable):
 
 @page()
 def inbox(request: Request) -> HttpResponse:
-    if _wants(request, "_inbox_count"):
-        return render(request, "parts/_inbox_count.html")
+    if _wants(request, "live"):
+        return _live(request)
     if _wants(request, "_queue"):
         return render(request, "inbox/_queue.html", {"queue": _queue(request), "now": store.now()})
     return _desk(request, rows=_queue(request))
@@ -51,8 +51,8 @@ def inbox(request: Request) -> HttpResponse:
 
 @page()
 def show(request: Request, approval_id: UUID) -> HttpResponse:
-    if _wants(request, "_card_news"):
-        return _card_news(request, approval_id)
+    if _wants(request, "live"):
+        return _live(request, approval_id)
     context = _card_context(request, approval_id)
     if _wants(request, "pane"):
         return HttpResponse(
@@ -66,16 +66,26 @@ def _wants(request: Request, target: str) -> bool:
     return bool(request.htmx) and request.htmx.target == target
 
 
-def _card_news(request: Request, approval_id: UUID) -> HttpResponse:
-    """What somebody did to an approval since it was shown: 204 as long as that is nothing."""
+def _live(request: Request, approval_id: UUID | None = None) -> HttpResponse:
+    """What an open page takes in when something has changed; the card itself is never among it."""
+    context = {"queue": _queue(request, current=approval_id), "now": store.now()}
+    if approval_id is not None:
+        context |= _card_news(request, approval_id)
+    return render(request, "inbox/_live.html", context)
+
+
+def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
+    """What somebody did to an approval since it was shown; nothing as long as nobody did."""
     approval = queries.approval(request.actor.project.pk, approval_id)
     votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
     now_there = f"{approval.version}-{len(votes)}" if approval.status == "open" else approval.status
     if request.GET.get("seen") == now_there:
-        return HttpResponse(status=204)
-    news = cards.news(approval, votes=votes, author=queries.author_of(approval))
-    context = {"card": {"approval": approval, "votes": votes}, "news": news}
-    return render(request, "inbox/_card_news.html", context)
+        return {}
+    newer = None if approval.status == "open" else queries.asked_since(approval)
+    return {
+        "card": {"approval": approval, "votes": votes, "newer": newer},
+        "news": cards.news(approval, votes=votes, author=queries.author_of(approval)),
+    }
 
 
 # ---- deciding

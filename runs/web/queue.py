@@ -45,6 +45,7 @@ class Queue:
     said: str
     views: list[View]
     older: str
+    full: bool = False
 
     @property
     def title(self) -> str:
@@ -90,7 +91,7 @@ def build(
     older = ""
     if more and view == "decided" and last is not None and last.closed_at is not None:
         older = f"{url}?view=decided&before={last.closed_at.timestamp():.6f}&id={last.pk}"
-    return Queue(view, rows, said, views, older)
+    return Queue(view, rows, said, views, older, more)
 
 
 def _row(approval: Approval, *, now: datetime, current: bool) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -17,7 +17,7 @@ from runs import operations, policies, queries, store
 from runs.engine import canonical
 from runs.engine.position import state as state_of
 from runs.errors import HitlError, InvalidJson, Problem, Unprocessable
-from runs.models import Run
+from runs.models import Event, Run
 from runs.templatetags import pretty, words
 from runs.web import branches, once, run_page, sentence, signs, timeline
 from runs.web.banner import of_error
@@ -77,9 +77,19 @@ def index(request: Request) -> HttpResponse:
         "workflows": queries.workflow_names(),
         "older": _older(found, status=status, workflow=workflow),
         "newest": _list_url(status=status, workflow=workflow) if after else "",
+        "here": request.get_full_path(),
         "nothing": "No run is like this." if status or workflow or after else "No run was submitted yet.",
     }
-    return render(request, "runs/runs.html", {"page": shown, "now": now})
+    return _drawn(request, {"page": shown, "now": now}, "runs/runs.html", "runs/_runs.html")
+
+
+def _drawn(request: Request, context: dict[str, Any], whole: str, fragment: str) -> HttpResponse:
+    """The page; for htmx its fragment, and with it the count for a page that has heard of a change."""
+    if not request.htmx or request.htmx.history_restore_request:
+        return render(request, whole, context)
+    if request.htmx.target == "live":
+        return render(request, "runs/_live.html", {**context, "fragment": fragment})
+    return render(request, fragment, context)
 
 
 def _row(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
@@ -117,21 +127,20 @@ def _after(request: Request) -> tuple[datetime, UUID] | None:
 
 @page()
 def show(request: Request, run_id: UUID) -> HttpResponse:
-    """The whole page; for htmx, which asks every two seconds, nothing as long as the history has not grown."""
     run = queries.run(request.actor.project.pk, run_id)
-    if request.htmx and request.GET.get("seen") == str(run.seq):
-        return HttpResponse(status=204)
-    context = _context(request, run, checkpoint=run.head)
-    return render(request, "runs/_run.html" if request.htmx else "runs/run.html", context)
+    return _drawn(request, _context(request, run, checkpoint=run.head), "runs/run.html", "runs/_run.html")
 
 
 @page()
 def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
-    if request.htmx and not request.htmx.history_restore_request:
-        shown = _checkpoints(request, run, no)
-        return render(request, "runs/_checkpoints.html", {"page": {"run": run, **shown}, "now": store.now()})
-    return render(request, "runs/run.html", _context(request, run, checkpoint=no))
+    chosen = {"chosen": request.get_full_path()}
+    if request.htmx and request.htmx.target == "_checkpoints" and not request.htmx.history_restore_request:
+        shown = {"run": run, **_checkpoints(request, run, no), **chosen}
+        return render(request, "runs/_checkpoints.html", {"page": shown, "now": store.now()})
+    context = _context(request, run, checkpoint=no)
+    context["page"] |= chosen
+    return _drawn(request, context, "runs/run.html", "runs/_run.html")
 
 
 def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
@@ -142,7 +151,6 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     lines, heads = queries.branches_of(run.pk)
     line = dict(store.lineage(run.pk, run.branch))
     approvals = queries.approvals_of(run.pk)
-    events = queries.newest_events(run.pk, before=_number(request, "events"), limit=EVENTS)
     drawn = timeline.build(
         steps,
         queries.waits_of(run.pk),
@@ -165,11 +173,36 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "input": pretty.text_lines(_laid_out(run.input)),
         "output": pretty.text_lines(_laid_out(run.output)) if run.output else None,
         "error": pretty.lines(run.error) if run.error else None,
-        "events": [run_page.event_row(event) for event in events.rows],
-        "older_events": f"?events={events.rows[-1].seq}#history" if events.more else "",
+        "news": request.get_full_path(),
+        **_history(request, run),
         **_checkpoints(request, run, checkpoint, line=line),
     }
     return {"page": shown, "now": now}
+
+
+def _history(request: Request, run: Run) -> dict[str, Any]:
+    """The newest rows, or those before one; for a page that has heard of a change, only what it does not have yet."""
+    before, seen, oldest = (_number(request, name) for name in ("events", "seen", "from"))
+    if before is None and seen and oldest:
+        added = queries.events(run.pk, after=seen, limit=EVENTS)
+        if not added.more:  # a page that missed more than it would show begins anew
+            return _history_rows(added.rows[::-1], newest=seen, oldest=oldest, adds=True)
+    rows = queries.newest_events(run.pk, before=before, limit=EVENTS).rows
+    return _history_rows(rows, oldest=rows[-1].seq if rows else 1)
+
+
+def _history_rows(
+    rows: Sequence[Event], *, oldest: int, newest: int = 0, adds: bool = False
+) -> dict[str, Any]:
+    newest = rows[0].seq if rows else newest
+    return {
+        "events": [run_page.event_row(event) for event in rows],
+        "adds": adds,
+        "newest_event": newest,
+        "oldest_event": oldest,
+        "shown_events": newest - oldest + 1,
+        "older_events": f"?events={oldest}#history" if oldest > 1 else "",
+    }
 
 
 def _checkpoints(request: Request, run: Run, no: int, *, line: run_page.Line | None = None) -> dict[str, Any]:

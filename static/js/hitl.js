@@ -98,35 +98,8 @@
     toasts.replaceChildren(toast);
   }
 
-  document.addEventListener("htmx:sendError", (event) => {
-    const asking = event.detail.elt;
-    if (!asking.matches("[data-live], [data-hears]")) {
-      say("No answer from the server. What you typed is still here; send it again.");
-      return;
-    }
-    // What was heard but could not be fetched is asked for again, or the page would stay old until the next change.
-    showLive("Connection lost");
-    window.setTimeout(() => asking.isConnected && window.htmx.trigger(asking, "changed"), 2000);
-  });
-  document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.successful && event.detail.elt.matches("[data-live], [data-hears]") && stream) showLive("Live");
-  });
+  document.addEventListener("htmx:sendError", () => say("No answer from the server. What you typed is still here; send it again."));
   document.addEventListener("htmx:timeout", () => say("The server takes too long. What you typed is still here."));
-
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const target = event.detail.target;
-    // A run that moved on is not redrawn under somebody who reads further down, has opened something or selects text.
-    if (target && target.id === "_run" && isBusy(target)) {
-      event.detail.shouldSwap = false;
-      const line = one("[data-moved-on]", target);
-      if (line) line.hidden = false;
-    }
-  });
-
-  function isBusy(target) {
-    const focused = document.activeElement;
-    return window.scrollY > 160 || Boolean(one("details[open]", target)) || String(document.getSelection()) !== "" || (focused !== document.body && target.contains(focused));
-  }
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     const leaving = event.detail.elt.closest("[data-row]");
@@ -135,7 +108,8 @@
 
   document.addEventListener("htmx:afterSwap", (event) => {
     const target = event.detail.target;
-    if (target && target.id === "pane") markCurrentRow();
+    if (target && target.id === "pane") one("[data-desk]").classList.add("open");
+    if (target && ["pane", "_queue"].includes(target.id)) markCurrentRow();
     showUnsaved();
   });
 
@@ -147,69 +121,11 @@
   });
 
   function markCurrentRow() {
-    const desk = one("[data-desk]");
-    if (desk) desk.classList.add("open");
     for (const row of all("a[data-row]")) {
       if (new URL(row.href).pathname === location.pathname) row.setAttribute("aria-current", "true");
       else row.removeAttribute("aria-current");
     }
   }
-
-  /* ---- live: one stream a page, while it is looked at; it only says that something changed, the page then asks */
-
-  let stream = null;
-
-  function listen() {
-    const place = one("[data-live]");
-    const wanted = place && document.visibilityState === "visible" ? place.dataset.live : "";
-    if (stream && stream.path === wanted) return;
-    if (stream) stream.source.close();
-    stream = null;
-    showLive("");
-    if (!wanted) return;
-    const source = new EventSource(`${wanted}?after=${encodeURIComponent(place.dataset.after || "")}`);
-    stream = { path: wanted, source };
-    source.onopen = () => showLive("Live");
-    source.onerror = () => showLive("Connection lost");
-    source.addEventListener("changed", (event) => heard(event.lastEventId));
-    for (const last of ["end", "gone", "signed-out"]) source.addEventListener(last, () => hush(last));
-  }
-
-  function hush(why) {
-    if (stream) stream.source.close();
-    showLive(why === "signed-out" ? "Signed out" : "");
-  }
-
-  function showLive(word) {
-    for (const sign of all("[data-live-sign]")) {
-      sign.hidden = !word;
-      sign.textContent = word;
-      sign.classList.toggle("lost", word !== "Live");
-    }
-  }
-
-  function heard(mark) {
-    const place = one("[data-live]");
-    if (!place || place.dataset.after === mark) return;
-    place.dataset.after = mark;
-    if (place.hasAttribute("hx-get")) window.htmx.trigger(place, "changed");
-    for (const line of all("[data-moved-on]", place)) if (place.id !== "_run") line.hidden = false;
-    for (const one of all("[data-hears]")) window.htmx.trigger(one, "changed");
-  }
-
-  function countInTitle() {
-    const badge = one("#_inbox_count");
-    const count = badge ? parseInt(badge.textContent, 10) : NaN;
-    document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
-  }
-
-  document.addEventListener("visibilitychange", listen);
-  document.addEventListener("htmx:afterSettle", (event) => {
-    listen();
-    if (event.detail.target && event.detail.target.id === "_inbox_count") countInTitle();
-  });
-  window.addEventListener("pagehide", () => stream && stream.source.close());
-  listen();
 
   /* ---- keys */
 
@@ -323,4 +239,5 @@
   }
   ready();
   document.addEventListener("htmx:afterSettle", ready);
+  document.addEventListener("live:taken", ready);
 })();

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Ask, Workflow
+from tests.kit.ledger import gate
 
 
 class Asking(BaseModel):
@@ -96,3 +97,30 @@ def _apply(state: Asking, ctx: Any) -> dict[str, Any]:
 
 
 several.choose("confirm", approve="apply", mixed="apply", reject="apply")
+
+
+# ---- runs that work for as long as a test wants
+
+
+class Working(BaseModel):
+    name: str
+    steps: int = 1
+    gates: list[int] = []  # the steps before which a run waits for the gate `NAME-STEP`
+    done: int = 0
+
+
+many = Workflow("many", version=1, state=Working)
+
+
+@many.node(loop_limit=1_000)
+def step(state: Working, ctx: Any) -> dict[str, Any]:
+    if state.done in state.gates:
+        gate(f"{state.name}-{state.done}")
+    return {"done": state.done + 1}
+
+
+def again(state: Working) -> str:
+    return "step" if state.done < state.steps else "END"
+
+
+many.choose("step", again, to=["step", "END"])

@@ -79,10 +79,14 @@ def test_the_page_of_a_run(house: House, parked: Callable[[int], list[Run]], cli
     assert (count(client, f"/runs/{run.pk}/"), before) == (27, 28)
 
 
-def test_a_look_whether_a_run_moved_on_costs_next_to_nothing(
+def test_what_a_page_asks_for_after_a_change_costs_no_more_than_the_page(
     house: House, parked: Callable[[int], list[Run]], client_of: ClientOf
 ) -> None:
-    client = client_of(house.olga)
-    [run] = parked(1)
+    client = client_of(house.frida)
+    [run, *_] = parked(3)
     run.refresh_from_db()
-    assert count(client, f"/runs/{run.pk}/?seen={run.seq}", **{"HX-Request": "true"}) == 5
+    live = {"HX-Request": "true", "HX-Target": "live"}
+    heard = f"/runs/{run.pk}/?seen={run.seq}&from=1"
+    assert count(client, heard, **live) <= count(client, f"/runs/{run.pk}/")
+    assert count(client, "/runs/", **live) <= count(client, "/runs/")
+    assert count(client, f"/inbox/{open_approval(run).pk}/?seen=1-0", **live) <= count(client, "/inbox/") + 2
