@@ -134,7 +134,7 @@ def test_one_command_starts_everything_and_ctrl_c_ends_all_of_it(up: Up) -> None
     address = up.start_and_wait()
     assert httpx.get(f"{address}/readyz", trust_env=False).json()["status"] == "ok"
     assert "frida" in up.said
-    assert "hitl_" in up.said
+    assert "API token   hitl_" in up.said
     children = up.children
     assert set(children) >= {"postgres", "valkey", "payments", "web", "worker", "sweeper", "beat"}
 
@@ -157,7 +157,7 @@ def test_one_command_starts_everything_and_ctrl_c_ends_all_of_it(up: Up) -> None
     # 5. The second start goes on with the same data.
     up.start_and_wait()
     assert "going on with" in up.said
-    assert "hitl_" not in up.said  # a token is shown once
+    assert "API token   hitl_" not in up.said  # a token is shown once
     assert up.stop() == 0
 
     # 6. Reset forgets all of it.
