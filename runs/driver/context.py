@@ -276,9 +276,8 @@ class Context:
     def _answer(self, node: str) -> Any:
         if node not in self.answers:
             raise NotApproved(f"Nothing was decided at {node!r} on the way here.", node=node)
-        return copy.deepcopy(
-            self.answers[node]
-        )  # it is part of the run's position; what a node has is its own
+        # It is part of the run's position; what a node has is its own.
+        return copy.deepcopy(self.answers[node])
 
 
 def _check_place(label: str, occurrence: str, effect: str) -> None:
