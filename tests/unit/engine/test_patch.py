@@ -162,6 +162,7 @@ UNFITTING: dict[str, tuple[Json, Any]] = {
     "a parent that is not there": ({"a": 1}, {"op": "add", "path": "/b/c", "value": 1}),
     "replace of a member that is not there": ({}, {"op": "replace", "path": "/a", "value": 1}),
     "remove of a member that is not there": ({}, {"op": "remove", "path": "/a"}),
+    "add just beyond the end": ([1], {"op": "add", "path": "/2", "value": 1}),
     "add far beyond the end": ([1], {"op": "add", "path": "/3", "value": 1}),
     "replace beyond the end": ([1], {"op": "replace", "path": "/1", "value": 1}),
     "replace at the end": ([1], {"op": "replace", "path": "/-", "value": 1}),

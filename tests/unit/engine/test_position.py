@@ -126,6 +126,28 @@ def test_addresses_are_unique_in_a_line_and_equal_on_every_branch(edges: Edges, 
 
 @MANY
 @given(sensible_graphs(), st.data())
+def test_two_ways_to_a_node_are_two_addresses(edges: Edges, data: st.DataObject) -> None:
+    """Else a branch that came another way would take the results of the calls of the one it left."""
+    workflow, walks = looping(edges, limits={}), []
+    for _ in range(2):
+        position, way = at.first(workflow, {}), []
+        for choice in taken(edges, data, steps=6):
+            targets = edges[node_of(position)]
+            step = go(workflow, position, targets[choice % len(targets)])
+            if step is None:
+                break
+            way.append((step.node, step.address))
+        walks.append(way)
+    one, other = (
+        {tuple(node for node, _ in way[: n + 1]): way[n][1] for n in range(len(way))} for way in walks
+    )
+    for path, address in one.items():
+        for another, same in other.items():
+            assert (address == same) == (path == another)
+
+
+@MANY
+@given(sensible_graphs(), st.data())
 def test_passes_are_counted_from_the_entrance_of_each_loop_and_stay_below_its_limit(
     edges: Edges, data: st.DataObject
 ) -> None:

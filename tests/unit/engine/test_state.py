@@ -358,6 +358,18 @@ def test_a_value_may_be_as_deep_as_a_document_that_is_sent() -> None:
         assert caught.value.errors[0].code == "too_deep"
 
 
+def test_a_model_is_a_level_too() -> None:
+    """C11."""
+    one = StateSchema(Deep)
+    assert one.writes({"inner": None}, {"inner": State(any=nested(98))})
+    with pytest.raises(StateNotStorable, match="100 levels"):
+        one.writes({"inner": None}, {"inner": State(any=nested(99))})
+
+
+class Deep(BaseModel):
+    inner: State | None = None
+
+
 @pytest.mark.parametrize("levels", [101, 5_000, 100_000])
 def test_a_calls_value_that_is_too_deep_is_refused_and_no_recursion_error(levels: int) -> None:
     """C11."""
