@@ -334,6 +334,7 @@ class Run(RuleBasedStateMachine):
         for point in (tape.points[-1], tape.points[tape.head]):
             assert canonical.dumps(tape.refolded(point.no)) == point.document
         assert canonical.dumps(tape.run.position) == tape.points[tape.head].document
+        assert at.is_position(tape.run.position)
 
     @invariant()
     def what_nodes_see_is_what_is_stored(self) -> None:

@@ -59,6 +59,45 @@ def test_a_run_begins_at_the_entry_with_its_state() -> None:
     canonical.check(position)
 
 
+SHAPE = at.first(workflow_of({START: ["a"], "a": [END]}), {"n": 1})
+LANE = SHAPE["root"]["lanes"]["0"]
+
+
+def test_a_position_is_known_by_its_shape_with_and_without_a_lane() -> None:
+    ended = copy.deepcopy(SHAPE)
+    go(workflow_of({START: ["a"], "a": [END]}), ended, END)
+    for position in (SHAPE, ended):
+        assert at.is_position(canonical.loads(canonical.dumps(position)))
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        None,
+        "oops",
+        [],
+        {},
+        5,
+        {**SHAPE, "root": None},
+        {**SHAPE, "visits": None},
+        {**SHAPE, "commits": "1"},
+        {**SHAPE, "commits": None},
+        {**SHAPE, "root": {**SHAPE["root"], "base": None}},
+        {**SHAPE, "root": {**SHAPE["root"], "base": []}},
+        {**SHAPE, "root": {**SHAPE["root"], "order": []}},
+        {**SHAPE, "root": {**SHAPE["root"], "order": ["1"]}},
+        {**SHAPE, "root": {**SHAPE["root"], "lanes": {}}},
+        *({**SHAPE, "root": {**SHAPE["root"], "lanes": {"0": {**LANE, name: None}}}} for name in LANE),
+        {**SHAPE, "root": {**SHAPE["root"], "lanes": {"0": {}}}},
+        {**SHAPE, "root": {**SHAPE["root"], "lanes": {"0": "oops"}}},
+        *({name: value for name, value in SHAPE.items() if name != missing} for missing in SHAPE),
+    ],
+)
+def test_a_damaged_position_is_told_from_one(damaged: Any) -> None:
+    """C07: never an empty state instead."""
+    assert not at.is_position(damaged)
+
+
 def test_a_lane_that_ends_is_gone() -> None:
     workflow = workflow_of({START: ["a"], "a": [END]})
     position = at.first(workflow, {})
