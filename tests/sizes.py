@@ -14,6 +14,7 @@ TABLE: dict[str, tuple[int, int]] = {
     "property examples": (60, 3_000),
     "stateful steps": (20, 100),
     "race rounds": (3, 50),
+    "storms": (1, 20),
     "kills": (1, 20),  # at each boundary of a step
     "runs in a rolling restart": (10, 200),
     "rolling restarts": (2, 40),

@@ -151,7 +151,7 @@ def test_fifty_verbs_at_once_on_one_run_leave_one_history(house: House, define: 
     guarded(define, [], due=0.2)
     operations.worker()
     before = deadlocks()
-    for _ in range(ROUNDS):
+    for _ in range(size("storms")):
         run, _ = house.parked("pay", x=1)
         storm(house, run)
         run.refresh_from_db()

@@ -71,29 +71,21 @@ def test_an_event_of_the_step_statement_is_what_python_would_have_written(
     assert chain.link(before, seq=2, at=event.at, checkpoint=1, body=body) == bytes(event.hash)
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE runs_event SET payload = '{}' WHERE seq = 1",
-        "UPDATE runs_event SET kind = kind",
-        "DELETE FROM runs_event WHERE seq = 2",
-        "UPDATE runs_event SET seq = seq + 100",
-        "DELETE FROM runs_event",
-    ],
-)
-def test_the_history_is_append_only(house: House, define: Define, sql: str) -> None:
-    run = lived(house, define)
-    with (
-        pytest.raises(DatabaseError, match="append-only"),
-        transaction.atomic(),
-        connection.cursor() as cursor,
-    ):
-        cursor.execute(sql)
-    assert fault(run) is None
+REWRITES = [
+    "UPDATE runs_event SET payload = '{}' WHERE seq = 1",
+    "UPDATE runs_event SET kind = kind",
+    "DELETE FROM runs_event WHERE seq = 2",
+    "UPDATE runs_event SET seq = seq + 100",
+    "DELETE FROM runs_event",
+]
 
 
-def test_a_run_with_a_history_cannot_be_deleted(house: House, define: Define) -> None:
+def test_the_history_is_append_only(house: House, define: Define) -> None:
     run = lived(house, define)
+    for sql in REWRITES:
+        refused = pytest.raises(DatabaseError, match="append-only")
+        with refused, transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(sql)
     with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
         run.delete()
     assert fault(run) is None
@@ -117,18 +109,19 @@ TAMPERED: dict[str, tuple[str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", TAMPERED)
-def test_who_changes_the_history_is_found_out(house: House, define: Define, what: str) -> None:
+def test_who_changes_the_history_is_found_out(house: House, define: Define) -> None:
     run = lived(house, define)
     assert run.seq == LAST
-    sql, seq, reason = TAMPERED[what]
-    by_force(sql, run.pk)
-    found = fault(run)
-    assert found is not None
-    assert found.seq == seq
-    assert reason in found.reason
-    with pytest.raises(CommandError):
-        call_command("verify_history", verbosity=0)
+    for what, (sql, seq, reason) in TAMPERED.items():
+        with transaction.atomic():
+            by_force(sql, run.pk)
+            found = fault(run)
+            assert found is not None, what
+            assert (found.seq, reason in found.reason) == (seq, True), what
+            with pytest.raises(CommandError):
+                call_command("verify_history", verbosity=0)
+            transaction.set_rollback(True)
+    assert fault(run) is None
 
 
 def test_an_erased_payload_is_no_break(house: House, define: Define) -> None:
