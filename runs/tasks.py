@@ -38,6 +38,7 @@ def _enter(**_: Any) -> None:
 def _finish_when_asked(**_: Any) -> None:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         signal.signal(signal.SIGTERM, lambda *_: operations.stop_soon())
+    operations.worker().look_out()  # again, for a child that was started while the database was away
 
 
 @signals.worker_shutting_down.connect

@@ -38,7 +38,7 @@ class Site:
         self.faults: list[str] = []  # answers of 500 and above
         self.marks: dict[str, tuple[int, bytes]] = {}  # how far a history was seen, and its hash there
         self.log_marks: dict[str, int] = {}  # how long each log was when the test began
-        self._clients: dict[str, httpx.Client] = {}
+        self._clients = {person: self._client(token) for person, token in self.tokens.items()}
 
     def begin(self) -> None:
         """A new test: what was answered and logged before is not its matter."""
@@ -48,16 +48,17 @@ class Site:
     # ---- requests
 
     def as_(self, person: str) -> httpx.Client:
-        if person not in self._clients:
-            self._clients[person] = httpx.Client(
-                base_url=self.stack.url + API,
-                headers={"Authorization": f"Bearer {self.tokens[person]}"},
-                timeout=30,
-                trust_env=False,
-                event_hooks={"response": [self._note]},
-                limits=httpx.Limits(max_connections=100),
-            )
         return self._clients[person]
+
+    def _client(self, token: str) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.stack.url + API,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=60,
+            trust_env=False,
+            event_hooks={"response": [self._note]},
+            limits=httpx.Limits(max_connections=100),
+        )
 
     def _note(self, response: httpx.Response) -> None:
         if response.status_code >= 500:
