@@ -317,13 +317,24 @@ def revisions(approval_id: UUID) -> list[Revision]:
 
 
 def author_of(approval: Approval) -> str:
-    """Who made the present version of an approval, or nothing if the workflow did. One query, none for the first version."""
+    """Who made the newest version of an approval, or nothing if the workflow did. One query, none for the first version."""
+    if approval.closed_reason == "edited":
+        edit = edit_of(approval)
+        return str(edit.author) if edit and edit.author else ""
     if approval.version == 1:
         return ""
     made = (
         Revision.objects.select_related("author").filter(approval=approval, version=approval.version).first()
     )
     return str(made.author) if made and made.author else ""
+
+
+def edit_of(approval: Approval) -> Revision | None:
+    """The edit for which an approval is asked anew. One query, none for one that was closed otherwise."""
+    if approval.closed_reason != "edited":
+        return None
+    rows = Revision.objects.select_related("author").filter(approval=approval, version__gt=approval.version)
+    return rows.order_by("-version").first()
 
 
 def asked_before(approval: Approval) -> Approval | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ _CLASSES: Final = {"key": "k", "text": "v", "word": "n"}
 DIFF_LINES: Final = 4_000  # above this a difference by lines costs more than it tells; rows are shown instead
 LEAST_FOLDED: Final = 3
 MISSING: Final = object()
+Paint = Callable[[str], SafeString]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Change:
     path: str
     was: SafeString | None
     now: SafeString | None
+    lines: list[Line] | None = None  # both sides as lines with signs, for texts of several
 
 
 def lines(value: Any) -> list[Line]:
@@ -76,15 +78,26 @@ def difference(before: Any, after: Any, *, context: int = 3) -> list[Line] | Non
     old, new = (canonical.dumps(side, indent=2).split("\n") for side in (before, after))
     if len(old) + len(new) > DIFF_LINES:
         return None
+    return _line_difference(old, new, context=context, paint=_paint)
+
+
+def _text_difference(was: str, now: str) -> list[Line] | None:
+    old, new = was.split("\n"), now.split("\n")
+    if len(old) + len(new) > DIFF_LINES:
+        return None
+    return _line_difference(old, new, context=2, paint=links.draw)
+
+
+def _line_difference(old: Sequence[str], new: Sequence[str], *, context: int, paint: Paint) -> list[Line]:
     codes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     result: list[Line] = []
     for place, (tag, i1, i2, j1, j2) in enumerate(codes):
         if tag != "equal":
-            result += _changed(old[i1:i2], new[j1:j2], i1, j1)
+            result += _changed(old[i1:i2], new[j1:j2], i1, j1, paint=paint)
         elif len(codes) > 1:
             head = context if place > 0 else 0
             tail = context if place < len(codes) - 1 else 0
-            result += _same(new[j1:j2], j1, head=head, tail=tail)
+            result += _same(new[j1:j2], j1, head=head, tail=tail, paint=paint)
     return result
 
 
@@ -140,8 +153,10 @@ def _differing(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, A
 
 def _change(path: str, was: Any, now: Any) -> Change:
     if isinstance(was, str) and isinstance(now, str):
-        return Change(path, *_marked(_inner(was), _inner(now)))
-    return Change(path, *(None if side is MISSING else inline(side) for side in (was, now)))
+        lines = _text_difference(was, now) if "\n" in was or "\n" in now else None
+        return Change(path, *_marked(_inner(was), _inner(now)), lines)
+    before, after = (None if side is MISSING else inline(side) for side in (was, now))
+    return Change(path, before, after)
 
 
 def _marked(was: str, now: str) -> tuple[SafeString, SafeString]:
@@ -162,18 +177,18 @@ def _mark(text: str, start: int, end: int, tag: str) -> SafeString:
     return mark_safe(f'"{head}{f"<{tag}>{middle}</{tag}>" if middle else ""}{tail}"')  # noqa: S308 (drawn)
 
 
-def _same(lines: Sequence[str], start: int, *, head: int, tail: int) -> list[Line]:
+def _same(lines: Sequence[str], start: int, *, head: int, tail: int, paint: Paint) -> list[Line]:
     """Lines as before: all of a short stretch, of a long one its ends and how many lie between."""
-    drawn = [Line(start + offset, "", _paint(line)) for offset, line in enumerate(lines, 1)]
+    drawn = [Line(start + offset, "", paint(line)) for offset, line in enumerate(lines, 1)]
     between = len(drawn) - head - tail
     if between <= LEAST_FOLDED:
         return drawn
     return [*drawn[:head], _fold(between), *drawn[len(drawn) - tail :]]
 
 
-def _changed(old: Sequence[str], new: Sequence[str], i: int, j: int) -> list[Line]:
-    gone = [Line(i + offset, "−", _paint(line)) for offset, line in enumerate(old, 1)]
-    return gone + [Line(j + offset, "+", _paint(line)) for offset, line in enumerate(new, 1)]
+def _changed(old: Sequence[str], new: Sequence[str], i: int, j: int, *, paint: Paint) -> list[Line]:
+    gone = [Line(i + offset, "−", paint(line)) for offset, line in enumerate(old, 1)]
+    return gone + [Line(j + offset, "+", paint(line)) for offset, line in enumerate(new, 1)]
 
 
 def _fold(count: int) -> Line:

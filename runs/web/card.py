@@ -15,6 +15,7 @@ from runs.engine.workflow import Workflow
 from runs.models import Approval, JournalEntry, Revision, Run, Step, Vote
 from runs.templatetags import hidden, links, pretty, words
 from runs.web import sentence, signs
+from runs.web.facts import Fact, fact_of
 from runs.web.leads import Lead, leads
 from runs.web.sentence import whom
 
@@ -67,13 +68,6 @@ class ActionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    label: str
-    html: SafeString
-    short: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Since:
     """What changed since the last version or the last time it was asked."""
 
@@ -85,6 +79,7 @@ class Since:
     before: str
     after: str
     changes: list[pretty.Change]
+    previous: Approval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +151,11 @@ class Card:
         return any(action.blocks for action in self.actions)
 
     @property
+    def recheck(self) -> str:
+        """The node that an edit goes through before people are asked anew; nothing where an edit is a version."""
+        return str(self.approval.options.get("recheck") or "")
+
+    @property
     def editable(self) -> bool:
         return any("edit" in action.allowed for action in self.actions)
 
@@ -183,7 +183,16 @@ class Card:
 
     @property
     def long_facts(self) -> list[Fact]:
-        return [fact for fact in self.facts if not fact.short]
+        return [fact for fact in self.facts if not fact.short and not fact.table and not fact.lines]
+
+    @property
+    def tables(self) -> list[Fact]:
+        return [fact for fact in self.facts if fact.table]
+
+    @property
+    def texts(self) -> list[Fact]:
+        """Of several lines, each a section of its own."""
+        return [fact for fact in self.facts if fact.lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +207,7 @@ class Material:
     steps: Sequence[Step] = ()
     journal: Sequence[JournalEntry] = ()
     previous: Approval | None = None
+    edit: Revision | None = None  # that `previous` was asked again for
     newer: Approval | None = None
     seen: int | None = None
 
@@ -219,7 +229,7 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
         risk=_worst_risk(document["actions"]),
         effect=_worst_effect(document["actions"]),
         actions=actions,
-        facts=[_fact(fact) for fact in document.get("facts") or []],
+        facts=[fact_of(fact) for fact in document.get("facts") or []],
         reason=str(document.get("reason") or ""),
         agent_note=note,
         whom=whom(approval),
@@ -237,6 +247,7 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
             have=have,
             quorum=approval.quorum,
             reason_required=bool(approval.options.get("reason_required")),
+            recheck=str(approval.options.get("recheck") or ""),
         ),
         since=since(material),
         evidence=evidence(material.steps, material.journal),
@@ -258,6 +269,8 @@ def news(approval: Approval, *, votes: Sequence[Vote], author: str) -> str:
         return (
             f"{decisive.user or 'The system'} has decided this: {signs.of_approval(approval).word.lower()}."
         )
+    if approval.closed_reason == "edited":
+        return f"{author or 'Somebody'} has edited this; the edit is checked and then asked anew."
     if approval.status != "open":
         return f"This approval is closed: {signs.of_approval(approval).word.lower()}."
     if approval.version > 1 and not votes:
@@ -316,6 +329,8 @@ def since(material: Material) -> Since | None:
     approval = material.approval
     if approval.version > 1:
         return _since_edit(material)
+    if approval.closed_reason == "edited" and material.revisions[-1:]:
+        return _since_sent(approval, material.revisions[-1])
     if material.previous is not None:
         return _since_asked(material, material.previous)
     return None
@@ -368,13 +383,6 @@ def _worst_risk(actions: Sequence[Mapping[str, Any]]) -> str | None:
 def _worst_effect(actions: Sequence[Mapping[str, Any]]) -> str:
     order = ["none", "reversible", "irreversible"]
     return max((str(action["effect"]) for action in actions), key=order.index)
-
-
-def _fact(fact: Mapping[str, Any]) -> Fact:
-    value = fact["value"]
-    html = links.draw(value) if isinstance(value, str) else pretty.inline(value)
-    text = value if isinstance(value, str) else canonical.dumps(value)
-    return Fact(str(fact["label"]), html, len(text) <= 28)
 
 
 def _is_long(text: str) -> bool:
@@ -439,7 +447,7 @@ def _since_edit(material: Material) -> Since | None:
         return None
     return Since(
         "Edited.",
-        str(made.author or "somebody who has left"),
+        _author(made),
         f"made version {made.version}",
         made.created_at,
         made.comment,
@@ -450,27 +458,71 @@ def _since_edit(material: Material) -> Since | None:
 
 
 def _since_asked(material: Material, previous: Approval) -> Since:
+    """Asked again after an edit that was checked, or after a decision: by whom, why, and what differs."""
+    if material.edit is not None:
+        return _since_checked(material, previous, material.edit)
     vote = next((vote for vote in previous.votes.all() if vote.decisive), None)
     verb = {"approve": "approved", "reject": "rejected", "respond": "answered"}.get(
         previous.outcome, "closed"
     )
     closed = "the action had changed" if previous.closed_reason == "payload_changed" else ""
+    name = words.short_id(previous.id, "A-")
     return Since(
         "Asked again.",
         str(vote.user or "the system") if vote else "",
-        f"{verb} {words.short_id(previous.id, 'A-')}"
-        if vote
-        else f"{words.short_id(previous.id, 'A-')} closed",
+        f"{verb} {name}" if vote else f"{name} closed",
         vote.at if vote else previous.closed_at,
         (vote.comment if vote else "") or closed,
         verb.capitalize() if vote else "Before",
         "This one",
         compare(previous.content, material.approval.content),
+        previous,
     )
+
+
+def _since_checked(material: Material, previous: Approval, edit: Revision) -> Since:
+    edited, asked = canonical.loads(edit.document), material.approval.content
+    taken = canonical.same(_arguments(edited), _arguments(asked)) or not canonical.same(
+        _arguments(previous.content), _arguments(asked)
+    )
+    return Since(
+        "Asked again after an edit." if taken else "Asked again as it was: the edit did not pass the check.",
+        _author(edit),
+        f"edited {words.short_id(previous.id, 'A-')}",
+        edit.created_at,
+        edit.comment,
+        "Proposed" if taken else "Asked",
+        "This one" if taken else "The edit, not asked",
+        compare(previous.content, asked if taken else edited),
+        previous,
+    )
+
+
+def _since_sent(approval: Approval, edit: Revision) -> Since:
+    """An approval that somebody edited, while the edit is checked or after it."""
+    return Since(
+        "Edited, to be asked anew.",
+        _author(edit),
+        "edited this",
+        edit.created_at,
+        edit.comment,
+        "Proposed",
+        "Edited",
+        compare(approval.content, canonical.loads(edit.document)),
+    )
+
+
+def _author(revision: Revision) -> str:
+    return str(revision.author or "somebody who has left")
+
+
+def _arguments(document: Mapping[str, Any]) -> list[Any]:
+    return [action["args"] for action in document["actions"]]
 
 
 def _comparable(document: Mapping[str, Any]) -> dict[str, Any]:
     actions = document["actions"]
     args = actions[0]["args"] if len(actions) == 1 else {action["key"]: action["args"] for action in actions}
-    facts = {str(fact["label"]): fact["value"] for fact in document.get("facts") or []}
+    drawn = [(fact_of(fact), fact) for fact in document.get("facts") or []]
+    facts = {made.label: fact["value"] for made, fact in drawn if not made.table and not made.lines}
     return {**facts, **(args if isinstance(args, dict) else {"arguments": args})}

@@ -203,6 +203,9 @@ def _said(decided: operations.Decided) -> str:
     approval = decided.approval
     assert approval is not None
     name = words.short_id(approval.pk, "A-")
+    if approval.closed_reason == "edited":
+        node = approval.options.get("recheck", "the check")
+        return f"Your edit of {name} goes through {node}; then people are asked anew."
     if approval.status == "open":
         return f"Your vote on {name} is recorded; more people must agree."
     again = " Your answer had been recorded before." if decided.replayed else ""
@@ -273,6 +276,7 @@ def _card_context(
     now = store.now()
     revisions = queries.revisions(approval.pk)
     steps = queries.steps_before(approval, limit=EVIDENCE)
+    previous = queries.asked_before(approval)
     material = cards.Material(
         approval=approval,
         run=approval.run,
@@ -281,7 +285,8 @@ def _card_context(
         revisions=revisions,
         steps=steps,
         journal=queries.calls_in(approval.run_id, steps),
-        previous=queries.asked_before(approval),
+        previous=previous,
+        edit=queries.edit_of(previous) if previous else None,
         newer=None if approval.status == "open" else queries.asked_since(approval),
         seen=seen,
     )

@@ -30,16 +30,12 @@ def leads(
     have: int,
     quorum: int,
     reason_required: bool,
+    recheck: str = "",
 ) -> list[Lead]:
     """One lead for each answer that is offered, in the order of the buttons."""
     made = {
         "approve": _approve(path(workflow, node, "approve"), have=have, quorum=quorum),
-        "edit": Lead(
-            "edit",
-            f"Version {version + 1}, new votes",
-            (),
-            "a new version with new votes; yours counts for it",
-        ),
+        "edit": _edit(version, recheck),
         "reject": _reject(path(workflow, node, "reject"), reason_required=reason_required),
         "respond": _respond(path(workflow, node, "respond")),
     }
@@ -60,6 +56,15 @@ def path(workflow: Workflow | None, node: str, outcome: str) -> tuple[str, ...] 
         found.append(target)
         target = workflow.way(target).plain
     return tuple(found)
+
+
+def _edit(version: int, recheck: str) -> Lead:
+    if recheck:
+        text = "goes through it again, then people are asked anew; an edit is no vote"
+        return Lead("edit", f"Through {recheck} again, no vote", (recheck,), text)
+    return Lead(
+        "edit", f"Version {version + 1}, new votes", (), "a new version with new votes; yours counts for it"
+    )
 
 
 def _approve(nodes: tuple[str, ...] | None, *, have: int, quorum: int) -> Lead:

@@ -99,6 +99,40 @@ def _apply(state: Asking, ctx: Any) -> dict[str, Any]:
 several.choose("confirm", approve="apply", mixed="apply", reject="apply")
 
 
+# ---- an edit goes through a check before people are asked anew
+
+checked = Workflow("checked", version=1, state=Asking)
+
+
+@checked.node(loop_limit=10)
+def look(state: Asking, ctx: Any) -> dict[str, Any]:
+    """Takes an edited note, but for one that says "bad"."""
+    edited = ctx.edited("confirm")
+    if edited is None:
+        return {"told": None}
+    return {"told": "refused"} if edited["note"] == "bad" else {"args": edited}
+
+
+@checked.approval(name="confirm", reviewers=["finance"], editor_may_approve=True, recheck="look")
+def _ask_checked(state: Asking, ctx: Any) -> Ask:
+    return question(state)
+
+
+@checked.node(name="redraft")
+def _redraft(state: Asking, ctx: Any) -> dict[str, Any]:
+    return {"args": {**state.args, "note": "drafted anew"}}
+
+
+@checked.node(name="apply")
+def _apply_checked(state: Asking, ctx: Any) -> dict[str, Any]:
+    return {"seen": ctx.approved("confirm").args}
+
+
+checked.edge("look", "confirm")
+checked.choose("confirm", approve="apply", reject="redraft", limit="apply")
+checked.edge("redraft", "confirm")
+
+
 # ---- runs that work for as long as a test wants
 
 

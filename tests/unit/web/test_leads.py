@@ -71,3 +71,19 @@ def test_only_what_is_offered_is_shown_in_the_order_of_the_buttons() -> None:
         flow(), "ask", offered=["respond", "approve"], version=1, have=0, quorum=1, reason_required=False
     )
     assert [lead.answer for lead in found] == ["approve", "respond"]
+
+
+def test_an_edit_that_is_checked_says_where_it_goes_and_that_it_is_no_vote() -> None:
+    found = leads(
+        flow(),
+        "ask",
+        offered=["edit"],
+        version=1,
+        have=0,
+        quorum=1,
+        reason_required=False,
+        recheck="redraft",
+    )
+    assert found[0].brief == "Through redraft again, no vote"
+    assert found[0].nodes == ("redraft",)
+    assert "asked anew" in found[0].text
