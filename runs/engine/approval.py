@@ -232,7 +232,7 @@ def judge(
     order = list(actions)
     drawn.sort(key=lambda action: order.index(action["key"]))
     ordered = sorted(decisions, key=lambda decision: order.index(decision.key))
-    vote = VoteFact(user, _signature(ordered), outcome_of([decision.type for decision in ordered]))
+    vote = VoteFact(user, _signature(ordered, comment), outcome_of([decision.type for decision in ordered]))
     judged = Judged({**document, "actions": drawn}, edited, vote)
     if edited and options.recheck:
         judged.recheck = True
@@ -324,11 +324,16 @@ def _check_decision(
         raise BadRequest(f"Arguments come with edit only, not with {decision.type}.")
 
 
-def _signature(decisions: Sequence[ActionDecision]) -> str:
-    # Two people agree when they decide alike about every action; an edit counts as approving the edited version.
-    return ",".join(
-        f"{decision.key}={'approve' if decision.type == 'edit' else decision.type}" for decision in decisions
-    )
+def _signature(decisions: Sequence[ActionDecision], comment: str) -> str:
+    # Two people agree when they decide alike about every action. An edit counts as approving the edited version; two
+    # answers in place of an action are alike only if they say the same.
+    return ",".join(f"{decision.key}={_word(decision, comment)}" for decision in decisions)
+
+
+def _word(decision: ActionDecision, comment: str) -> str:
+    if decision.type == "respond":
+        return f"respond {canonical.digest(decision.message or comment)[:16]}"
+    return "approve" if decision.type == "edit" else decision.type
 
 
 def _approves_irreversible(

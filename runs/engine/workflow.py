@@ -381,6 +381,11 @@ class Workflow:
         for node in self.nodes.values():
             self._check_node(node)
         _ = self.graph, self.schema, self.input_schema
+        lost = sorted(set(self.input_model.model_fields) - set(self.state_model.model_fields))
+        if lost:
+            raise WorkflowError(
+                f"{self.name}: the input has the field {lost[0]!r}, which the state does not keep."
+            )
 
     def _check_node(self, node: Node) -> None:
         way = self.way(node.name)

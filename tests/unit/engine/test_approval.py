@@ -633,3 +633,20 @@ def test_the_approved_digest_changes_with_anything_in_it() -> None:
         assert approval.approved_digest([{**results[0], key: value}]) != digest
     assert approval.approved_digest([*results, *results]) != digest
     assert approval.approved_digest([]) != digest
+
+
+def test_two_answers_in_place_of_an_action_agree_only_if_they_say_the_same() -> None:
+    def answered(user: str, text: str, *votes: VoteFact) -> Judged:
+        return judge(
+            one(),
+            [ActionDecision("pay", "respond", message=text)],
+            user=user,
+            comment="",
+            options=ApprovalOptions(quorum=2),
+            votes=votes,
+            editors=(),
+        )
+
+    first = answered("frida", "call them").vote
+    assert answered("felix", "write to them", first).decided is None
+    assert answered("felix", "call them", first).decided == "respond"

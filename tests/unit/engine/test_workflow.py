@@ -442,3 +442,16 @@ def test_the_shape_is_data_that_a_picture_can_be_drawn_from() -> None:
     assert shape["nodes"][1]["edges"] == [{"to": "b", "when": "approve"}, {"to": "a", "when": "reject"}]
     assert shape["nodes"][2]["edges"] == [{"to": END, "when": ""}]
     assert shape["state"]["properties"].keys() == {"n", "log"}
+
+
+def test_an_input_field_that_the_state_does_not_keep_is_refused() -> None:
+    class Asked(BaseModel):
+        colour: str
+
+    class Kept(BaseModel):
+        shade: str = ""
+
+    flow = Workflow("lost", state=Kept, input=Asked)
+    flow.node(name="only")(lambda state, ctx: None)
+    with pytest.raises(WorkflowError, match="'colour'"):
+        flow.validate()
