@@ -892,7 +892,7 @@ class Keeper:
         child = WorkerChild.objects.create(host=host, pid=pid)
         self.id: int = child.pk
         self._connection: psycopg.Connection[Any] | None = None
-        self._has_lock = False
+        self._has_lock = self._has_left = False
 
     def beat(self, tokens: Sequence[uuid.UUID]) -> set[uuid.UUID]:
         """Make sure of the lock, and renew the leases of these tokens, in one statement. Returns those that were there."""
@@ -926,6 +926,7 @@ class Keeper:
     def leave(self) -> None:
         held = self._locked()
         held.execute("UPDATE runs_workerchild SET gone_at = now() WHERE id = %s", [self.id])
+        self._has_left = True
         held.close()
 
     def drop(self) -> None:
@@ -935,6 +936,8 @@ class Keeper:
             self._connection = None
 
     def _locked(self) -> psycopg.Connection[Any]:
+        if self._has_left:  # a thread that was slow to stop must not bring the child back
+            raise psycopg.OperationalError("this child has said that it ends")
         if self._connection is None or self._connection.closed:
             self._connection, self._has_lock = own_connection(), False
         if not self._has_lock:

@@ -305,6 +305,8 @@ def test_a_child_that_says_goodbye_is_gone_at_once(house: House, define: Define,
     three(define)
     run, _ = claimed(house, worker=child.id)
     child.leave()
+    with pytest.raises(store.LOST):
+        child.beat(())
     assert house.sweep().taken_over == 1
     assert house.work(run).status == "completed"
 
