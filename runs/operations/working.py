@@ -361,7 +361,19 @@ class Slice:
 
     def _commit(self, transition: Transition, *, opened: Approval | None = None) -> None:
         """Store a transition that is not an ordinary step: under the run's lock, still fenced by the token."""
-        store.persistently(partial(self._store, transition, opened))
+        tries = 0
+
+        def once_more() -> None:
+            nonlocal tries
+            tries += 1
+            try:
+                self._store(transition, opened)
+            except LateResult:
+                # The answer to the first try may have been lost, and not the commit: then nobody else was here.
+                if tries == 1 or not store.is_written(self.held, transition.events[0].kind):
+                    raise
+
+        store.persistently(once_more)
 
     def _store(self, transition: Transition, opened: Approval | None) -> None:
         with transaction.atomic(durable=True):
