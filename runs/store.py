@@ -526,11 +526,12 @@ def _landed_call(held: Held, call: Call) -> bool | None:
 
 
 def is_written(held: Held, kind: str) -> bool:
-    """Whether the last thing that happened to this step is an event of this kind: what a try before this one wrote."""
-    events = Event.objects.filter(
-        run=held.run_id, branch=held.branch, address=held.step.address, epoch=held.epoch
-    )
-    return events.order_by("-seq").values_list("kind", flat=True).first() == kind
+    """Whether the last thing that happened to this step is an event of this kind, and nobody took it over: what a try
+    before this one wrote."""
+    mine = {"run": held.run_id, "branch": held.branch, "address": held.step.address, "epoch": held.epoch}
+    if not Step.objects.filter(**mine, crashes=held.crashes).exists():
+        return False
+    return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() == kind
 
 
 # ---- commits under the run's lock
