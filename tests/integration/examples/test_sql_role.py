@@ -124,7 +124,9 @@ def test_it_may_connect_to_its_own_database_alone(airports: Airports) -> None:
         airports.names.role,
     )
     assert (airports.names.database,) in reachable
-    told = [line for line in airports.said if "may also connect to" in line]  # on a server that others use as well
+    told = [
+        line for line in airports.said if "may also connect to" in line
+    ]  # on a server that others use as well
     assert bool(told) == ((own()["dbname"],) in reachable)
 
 
