@@ -291,11 +291,15 @@ def _brief(payload: Any) -> str:
         return ""
     for key in ("comment", "reason", "title", "outcome"):
         if isinstance(payload.get(key), str) and payload[key]:
-            return words.cut(payload[key], 2 * SHORT)
+            return _cut(payload[key])
     error = payload.get("error")
     if isinstance(error, dict) and error.get("message"):
-        return words.cut(str(error["message"]), 2 * SHORT)
+        return _cut(str(error["message"]))
     return words.some(len(payload), "detail") if payload else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 2 * SHORT else f"{text[: 2 * SHORT]}…"
 
 
 def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:
