@@ -16,7 +16,7 @@ from tests.unit.engine.graphs import Edges, sensible_graphs
 from tests.unit.engine.simulation import LateResultError, Log, Simulation, Worker, finish_in_order, number
 
 MANY = settings(
-    max_examples=size("property examples") * 4,
+    max_examples=size("property examples") * 2,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 KINDS = ("plain", "plain", "plain", "approval", "fan_out", "subflow")

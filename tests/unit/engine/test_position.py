@@ -61,7 +61,7 @@ def test_a_run_begins_at_the_entry_with_its_state() -> None:
     canonical.check(position)
 
 
-SHAPE = at.first(workflow_of({START: ["a"], "a": [END]}), {"n": 1})
+SHAPE = first(workflow_of({START: ["a"], "a": [END]}), {"n": 1})
 LANE = SHAPE["root"]["lanes"]["0"]
 
 
@@ -170,7 +170,7 @@ def test_two_ways_to_a_node_are_two_addresses(edges: Edges, data: st.DataObject)
     """Else a branch that came another way would take the results of the calls of the one it left."""
     workflow, walks = looping(edges, limits={}), []
     for _ in range(2):
-        position, way = at.first(workflow, {}), []
+        position, way = first(workflow, {}), []
         for choice in taken(edges, data, steps=6):
             targets = edges[node_of(position)]
             step = go(workflow, position, targets[choice % len(targets)])
