@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from django.db import connection, connections
 
 from hitl import asgi
 from runs.engine import Workflow
+from runs.live.waiting import Waiting
 from runs.models import Run
 from tests.integration.api.conftest import Api, House, pay_flow
 from tests.kit.waiting import until
@@ -56,6 +58,37 @@ def ask(server: str, shop: Api) -> Iterator[Callable[..., httpx.Response]]:
         yield client.get
 
 
+@dataclass
+class Inside:
+    """What goes on behind the waiting: how often the pages were asked, and how many requests are being waited for."""
+
+    asked: int = 0
+    open: int = 0
+
+
+@pytest.fixture
+def inside(monkeypatch: pytest.MonkeyPatch) -> Inside:
+    seen = Inside()
+    streams = cast(Any, asgi.application).app
+    waiting, pages = streams.app, streams.app.app
+    assert isinstance(waiting, Waiting)
+
+    async def counted(*arguments: Any) -> None:
+        seen.asked += 1
+        await pages(*arguments)
+
+    async def held(*arguments: Any) -> None:
+        seen.open += 1
+        try:
+            await waiting(*arguments)
+        finally:
+            seen.open -= 1
+
+    monkeypatch.setattr(waiting, "app", counted)
+    monkeypatch.setattr(streams, "app", held)
+    return seen
+
+
 def took(call: Callable[[], Any]) -> tuple[float, Any]:
     began = time.monotonic()
     answer = call()
@@ -72,11 +105,13 @@ def test_a_run_that_waits_for_people_is_answered_at_once(
     assert answer.json()["status"] == "waiting"
 
 
-def test_the_answer_comes_when_the_run_has_ended(house: House, ask: Callable[..., httpx.Response]) -> None:
+def test_the_answer_comes_when_the_run_has_ended(
+    house: House, ask: Callable[..., httpx.Response], inside: Inside
+) -> None:
     run = house.submit("echo")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(ask, f"/api/v1/runs/{run.pk}?wait=25")
-        time.sleep(0.5)
+        until(lambda: inside.asked >= 2, what="the run is waited for")
         assert not waiting.done()
         house.work(run)
         answer = waiting.result(timeout=10)
@@ -106,7 +141,9 @@ def test_what_cannot_be_waited_for_is_refused_at_once(
     assert httpx.get(str(answer.url.copy_with(query=b"wait=30")), trust_env=False).status_code == 401
 
 
-def test_many_who_wait_hold_no_thread_and_no_connection(house: House, server: str, shop: Api) -> None:
+def test_many_who_wait_hold_no_thread_and_no_connection(
+    house: House, server: str, shop: Api, inside: Inside
+) -> None:
     """Three times as many as there are threads, and another request is still answered at once."""
     run = house.submit("echo")
     headers = {"Authorization": f"Bearer {shop.secret}"}
@@ -117,7 +154,7 @@ def test_many_who_wait_hold_no_thread_and_no_connection(house: House, server: st
         ThreadPoolExecutor(many) as pool,
     ):
         waiting = [pool.submit(client.get, f"/api/v1/runs/{run.pk}?wait=30") for _ in range(many)]
-        time.sleep(2)
+        until(lambda: inside.open == many and inside.asked > 2 * many, what="all of them wait")
         seconds, answer = took(lambda: client.get("/api/v1/runs"))
         assert (answer.status_code, seconds < 3) == (200, True)
         assert not any(one.done() for one in waiting)
@@ -132,41 +169,30 @@ def _connections() -> int:
         return int(cursor.fetchone()[0])
 
 
-def test_a_client_that_goes_is_waited_for_no_longer(house: House, server: str, shop: Api) -> None:
+def test_a_client_that_goes_is_waited_for_no_longer(
+    house: House, server: str, shop: Api, inside: Inside
+) -> None:
     run = house.submit("echo")
-    asked = 0
-    real = asgi.application.app.app  # type: ignore[attr-defined]
-
-    async def counted(*arguments: Any) -> None:
-        nonlocal asked
-        asked += 1
-        await real(*arguments)
-
-    asgi.application.app.app = counted  # type: ignore[attr-defined]
-    try:
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.get(
-                f"{server}/api/v1/runs/{run.pk}?wait=30",
-                headers={"Authorization": f"Bearer {shop.secret}"},
-                timeout=1,
-                trust_env=False,
-            )
-        until(lambda: asked, what="the run was asked for")
-        time.sleep(1)
-        before = asked
-        time.sleep(1.2)
-        assert asked == before
-    finally:
-        asgi.application.app.app = real  # type: ignore[attr-defined]
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(
+            f"{server}/api/v1/runs/{run.pk}?wait=60",
+            headers={"Authorization": f"Bearer {shop.secret}"},
+            timeout=1,
+            trust_env=False,
+        )
+    until(lambda: inside.asked, what="the run was asked for")
+    until(lambda: inside.open == 0, seconds=20, what="nobody waits any more")
 
 
-def test_a_server_that_stops_answers_what_is_known(house: House, server: str, shop: Api) -> None:
+def test_a_server_that_stops_answers_what_is_known(
+    house: House, server: str, shop: Api, inside: Inside
+) -> None:
     run = house.submit("echo")
     headers = {"Authorization": f"Bearer {shop.secret}"}
     with served() as (address, running), ThreadPoolExecutor(1) as pool:
         url = f"{address}/api/v1/runs/{run.pk}?wait=30"
         waiting = pool.submit(httpx.get, url, headers=headers, timeout=40, trust_env=False)
-        time.sleep(1)
+        until(lambda: inside.asked >= 2, what="the run is waited for")
         running.should_exit = True
         seconds, answer = took(lambda: waiting.result(timeout=20))
     assert seconds < 8
