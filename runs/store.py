@@ -1075,25 +1075,20 @@ def beat(name: str, facts: dict[str, Json]) -> None:
 
 def check_held(held: Held) -> None:
     """Raises `LateResult` if the step is not this worker's any more."""
-    mine = Step.objects.filter(
-        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
-    )
-    if not mine.exists():
+    if not _step_of(held).exists():
         raise LateResult()
-
-
-def release(held: Held) -> None:
-    """Give a step back unharmed: it is ready again, at the same attempt."""
-    Step.objects.filter(
-        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
-    ).update(status=StepStatus.READY, token=None, lease_until=None, hinted_at=now())
 
 
 def lapse(held: Held) -> None:
     """End the lease of a step now: the sweeper takes it over as if the worker had died."""
-    Step.objects.filter(
+    _step_of(held).update(lease_until=now())
+
+
+def _step_of(held: Held) -> QuerySet[Step]:
+    """The row of a step, as long as this worker holds it."""
+    return Step.objects.filter(
         run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
-    ).update(lease_until=now())
+    )
 
 
 def disconnect() -> None:

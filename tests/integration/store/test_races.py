@@ -199,17 +199,20 @@ def test_a_yielded_lane_leaves_its_next_step_to_anybody(house: House, define: De
     assert Hand(hand.run, worker=2).held.step.node == "n1"
 
 
-def test_a_step_given_back_is_given_back_by_its_holder_only(house: House, define: Define) -> None:
+def test_a_lease_is_ended_by_its_holder_only(house: House, define: Define) -> None:
     chain_of(define("links"))
     old = Hand(house.submit("links"))
     with transaction.atomic():
         taken_over(old)
     new = Hand(old.run, worker=2)
-    store.release(old.held)
-    assert Step.objects.get(run=old.run).token == new.held.token
-    store.release(new.held)
+    before = rows(old.run)
+    store.lapse(old.held)
+    assert rows(old.run) == before
+    store.lapse(new.held)
     step = Step.objects.get(run=old.run)
-    assert (step.status, step.token, step.crashes) == ("ready", None, 1)
+    assert step.token == new.held.token
+    assert step.lease_until is not None
+    assert step.lease_until <= store.now()
 
 
 def test_a_late_commit_is_late_even_if_its_connection_was_lost_first(house: House, define: Define) -> None:
