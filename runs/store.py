@@ -30,7 +30,7 @@ from django.db import (
     connections,
     transaction,
 )
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from psycopg.rows import namedtuple_row
 
 from runs.driver import Call, Entry
