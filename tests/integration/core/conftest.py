@@ -159,6 +159,12 @@ class Anything(BaseModel):
 
 
 @pytest.fixture
+def short_lease(settings: Any) -> None:
+    """A lease of three seconds: after a start of Postgres leases count again once a third of one has passed."""
+    settings.HITL_LEASE_SECONDS = 3
+
+
+@pytest.fixture
 def define() -> Iterator[Callable[..., Workflow]]:
     """Make a workflow for one test; it is forgotten afterwards."""
     made: list[str] = []

@@ -26,9 +26,7 @@ from tests.kit.racing import at_once
 Define = Callable[..., Workflow]
 
 
-@pytest.fixture(autouse=True)
-def short_lease(settings: Any) -> None:
-    settings.HITL_LEASE_SECONDS = 3
+pytestmark = pytest.mark.usefixtures("short_lease")
 
 
 class Fault:

@@ -30,10 +30,7 @@ from tests.kit.racing import at_once
 Define = Callable[..., Workflow]
 
 
-@pytest.fixture(autouse=True)
-def short_lease(settings: Any) -> None:
-    """A lease of three seconds, so that the grace after a start of Postgres is over."""
-    settings.HITL_LEASE_SECONDS = 3
+pytestmark = pytest.mark.usefixtures("short_lease")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from tests.integration.core.conftest import (
     house,
     open_approval,
     pay_flow,
+    short_lease,
     without_flush,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "open_approval",
     "pay_flow",
     "rows",
+    "short_lease",
     "without_flush",
 ]
 

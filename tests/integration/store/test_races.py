@@ -114,6 +114,7 @@ def test_the_same_commit_sent_twice_lands_once(house: House, define: Define) -> 
     assert Checkpoint.objects.filter(run=hand.run).count() == 2
 
 
+@pytest.mark.usefixtures("short_lease")
 def test_a_commit_that_is_first_leaves_nothing_to_take_over(house: House, define: Define) -> None:
     chain_of(define("links"))
     hand = Hand(house.submit("links"))
