@@ -131,10 +131,6 @@ def can_cancel(actor: Actor, run: Run) -> bool:
     return can(check_cancel, actor, run)
 
 
-def can_submit(actor: Actor) -> bool:
-    return can(check_submit, actor)
-
-
 def _check_role(actor: Actor, wanted: frozenset[str], what: str) -> None:
     if not actor.roles:
         raise NotFound()

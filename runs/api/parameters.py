@@ -17,7 +17,7 @@ from rest_framework.request import Request
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.status import ApprovalStatus, RunStatus
-from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField, VersionRequired
+from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 200
@@ -227,14 +227,6 @@ def version(request: Request, told: int | None) -> int | None:
             f"The body names version {told}, If-Match names {named}.",
             errors=[Placed("/version", "contradiction", "differs from If-Match")],
         )
-    return named
-
-
-def needed_version(request: Request, told: int | None) -> int:
-    """As `version`, where there has to be one. Raises `VersionRequired`."""
-    named = version(request, told)
-    if named is None:
-        raise VersionRequired("Say which version you saw: `version` in the body, or the header If-Match.")
     return named
 
 

@@ -82,10 +82,6 @@ def live_steps(position: dict[str, Any]) -> list[LiveStep]:
     ]
 
 
-def lane_of(position: dict[str, Any], address: str) -> str | None:
-    return next((step.lane for step in live_steps(position) if step.address == address), None)
-
-
 def state(position: dict[str, Any]) -> dict[str, Json]:
     """The state that people and APIs see."""
     shown: dict[str, Json] = position["root"]["base"]

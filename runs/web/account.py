@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from runs import operations, queries, store
 from runs.errors import HitlError, Problem, Unprocessable
+from runs.live.presence import last_uses
 from runs.models.people import SCOPES
 from runs.web import once
 from runs.web.banner import of_error
@@ -98,8 +99,10 @@ def _tokens(
     wrong: dict[str, str] | None = None,
     banner: Any = None,
 ) -> HttpResponse:
+    mine = queries.tokens_of(request.actor.project.pk, request.user)
+    used = last_uses(token.pk for token in mine)
     shown = {
-        "tokens": queries.tokens_of(request.actor.project.pk, request.user),
+        "tokens": [{"token": token, "used": used.get(token.pk)} for token in mine],
         "secret": secret,
         "typed": typed or {},
         "errors": wrong or {},

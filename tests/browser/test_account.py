@@ -99,12 +99,15 @@ def test_a_token_is_shown_once_used_and_revoked(site: Site, opens: Opens) -> Non
     page.get_by_label("runs:read").check()
     page.get_by_role("button", name="Make the token").click()
     secret = page.locator("#new-token").inner_text()
+    row = page.get_by_role("row", name="night shift")
+    expect(row).to_contain_text("not seen")
     asking = {"Authorization": f"Bearer {secret}"}
     assert site.stack.http.get("/api/v1/runs", headers=asking).status_code == 200
     page.reload()
     expect(page.locator("#new-token")).to_have_count(0)
+    expect(row).not_to_contain_text("not seen")
     page.get_by_role("button", name="Revoke night shift").click()
-    expect(page.get_by_role("row", name="night shift")).to_contain_text("revoked")
+    expect(row).to_contain_text("revoked")
     assert site.stack.http.get("/api/v1/runs", headers=asking).status_code == 401
 
 
