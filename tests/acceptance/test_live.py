@@ -6,10 +6,12 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -20,6 +22,7 @@ from tests.kit.waiting import until
 from tests.sizes import size
 
 pytestmark = pytest.mark.acceptance
+Value = TypeVar("Value")
 
 
 @dataclass
@@ -62,6 +65,12 @@ class Ear:
                 lines = []
             elif not re.fullmatch(r"[0-9a-f]+\r\n", line):  # the length of a chunk
                 lines.append(line)
+
+
+def told(story: Coroutine[Any, Any, Value]) -> Value:
+    """Runs a story to its end, in a thread of its own: in this one a browser's event loop may be running."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, story).result()
 
 
 def signed_in(site: Site) -> str:
@@ -113,7 +122,7 @@ def test_a_run_is_followed_to_its_end_and_a_reconnect_repeats_nothing(site: Site
             assert heard[-2].data["status"] == "completed"
             assert await ear.ended()
 
-    asyncio.run(story())
+    told(story())
 
 
 def test_lists_hear_that_something_has_changed(site: Site) -> None:
@@ -132,7 +141,7 @@ def test_lists_hear_that_something_has_changed(site: Site) -> None:
             assert [event.data for event in after] == [{}, {}]
             assert {event.id for event in after}.isdisjoint(event.id for event in before)
 
-    asyncio.run(story())
+    told(story())
 
 
 @pytest.mark.parametrize(
@@ -143,8 +152,8 @@ def test_a_stream_is_for_people_who_are_signed_in_and_may_see_it(site: Site, pat
         async with listening(site, path, cookie) as ear:
             return ear.status
 
-    assert asyncio.run(status("")) == 401
-    assert asyncio.run(status(signed_in(site))) == (404 if path.count("/") == 3 else 200)
+    assert told(status("")) == 401
+    assert told(status(signed_in(site))) == (404 if path.count("/") == 3 else 200)
 
 
 def test_many_open_streams_hold_neither_threads_nor_connections(site: Site) -> None:
@@ -176,7 +185,7 @@ def test_many_open_streams_hold_neither_threads_nor_connections(site: Site) -> N
     _warm(site, cookie)
     before = threads(), connections()
     try:
-        during = asyncio.run(story())
+        during = told(story())
     finally:
         site.stack.start_web()
         site.stack.wait_for_web()
@@ -202,7 +211,7 @@ def test_without_redis_pages_hear_of_changes_from_postgres(site: Site) -> None:
             finally:
                 await asyncio.to_thread(site.stack.start_redis)
 
-    asyncio.run(story())
+    told(story())
 
 
 def test_a_person_who_is_deactivated_hears_nothing_more(site: Site) -> None:
@@ -217,7 +226,7 @@ def test_a_person_who_is_deactivated_hears_nothing_more(site: Site) -> None:
             assert await ear.ended()
 
     try:
-        asyncio.run(story())
+        told(story())
     finally:
         site.sql("UPDATE runs_user SET is_active = true WHERE username = 'frida'")
 
