@@ -22,12 +22,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     servers = Servers()
     early_config.stash[SERVERS] = servers
     early_config.add_cleanup(servers.stop)
-    servers.start()
+    if not _only_hands_out(early_config):
+        servers.start()
     os.environ["HITL_SECRET_KEY"] = SECRET_KEY
     os.environ["HITL_DATA_DIR"] = str(servers.folder)
     os.environ["HITL_LOG_FORMAT"] = "text"
     os.environ.setdefault("HITL_WORKFLOW_APPS", "examples.refund,examples.sql_change,tests.kit.flows")
     return (yield)
+
+
+def _only_hands_out(config: pytest.Config) -> bool:
+    """Whether this process gives its tests to others, each of which has servers of its own."""
+    splits = bool(getattr(config.known_args_namespace, "numprocesses", 0))
+    return splits and "PYTEST_XDIST_WORKER" not in os.environ
 
 
 def pytest_configure(config: pytest.Config) -> None:

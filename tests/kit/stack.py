@@ -123,7 +123,10 @@ class Stack:
         self.children.pop(name).kill()
 
     def freeze(self, name: str) -> None:
+        """SIGSTOP to the whole group; when this returns, no thread of it runs any more."""
+        group = self.children[name].pid
         self.children[name].signal(signal.SIGSTOP)
+        until(lambda: _is_still(group), what=f"{name} stands still")
 
     def thaw(self, name: str) -> None:
         self.children[name].signal(signal.SIGCONT)
@@ -240,6 +243,23 @@ class Stack:
 
         until(answers, what="the ledger answers")
         return ledger
+
+
+def _is_still(group: int) -> bool:
+    """A stop reaches each thread when that is next scheduled, so one may still answer after the signal was sent."""
+    if not Path("/proc/self/task").exists():
+        shown = subprocess.run(
+            ["ps", "-o", "stat=", "-g", str(group)], capture_output=True, text=True, check=False
+        )
+        return all(state.startswith("T") for state in shown.stdout.split())
+    for task in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        try:
+            state, _, of = task.read_text().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue  # it has just ended
+        if int(of) == group and state not in "TtZX":
+            return False
+    return True
 
 
 def _listening() -> socket.socket:
