@@ -14,7 +14,12 @@ from tests import sizes
 from tests.kit import chromium
 
 GROUPS = ("core", "browser")
-AT_ONCE = ("-n", "2", "--dist", "loadfile")  # two halves, each with servers of its own: nearly twice as fast on two cores
+AT_ONCE = (
+    "-n",
+    "2",
+    "--dist",
+    "loadfile",
+)  # two halves, each with servers of its own: nearly twice as fast on two cores
 MARKERS = {"core": "not browser", "browser": "browser"}
 
 
