@@ -101,10 +101,7 @@ def kill(site: Site, worker: str) -> None:
 
 
 def freeze(site: Site, worker: str) -> None:
-    """FREEZE of the whole group; returns when every process of it has stopped."""
-    group = site.stack.children[worker].pid
     site.stack.freeze(worker)
-    until(lambda: all(state == "T" for state in _states(group)), what=f"{worker} is frozen")
 
 
 def thaw(site: Site, worker: str) -> None:
