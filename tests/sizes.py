@@ -16,6 +16,8 @@ TABLE: dict[str, tuple[int, int]] = {
     "race rounds": (3, 50),
     "storms": (1, 20),
     "kills": (1, 20),  # at each boundary of a step
+    "writes of the matrix": (2, 100),  # of each fault; 100 is all of them
+    "rounds of the matrix": (1, 17),
     "runs in a rolling restart": (10, 200),
     "rolling restarts": (2, 40),
     "parallel requests": (50, 50),
