@@ -23,6 +23,7 @@ __all__ = ["Card", "Material", "build", "compare", "hidden_in", "whom"]
 
 LONG_TEXT = 120  # characters above which an argument is shown as a block of its own
 MAX_STEPS = 40
+MAX_PLACE = 40  # characters of the name of a place, in the sentence beside the tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,8 @@ class Card:
 
     @property
     def hidden_where(self) -> str:
-        return words.listing([finding.path for finding in self.findings[:3]]) + (
+        places = [words.cut(finding.path, MAX_PLACE) for finding in self.findings[:3]]
+        return words.listing(places) + (
             f" and {len(self.findings) - 3} more places" if len(self.findings) > 3 else ""
         )
 

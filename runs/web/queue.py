@@ -13,6 +13,7 @@ from runs.templatetags import words
 from runs.web import sentence, signs
 
 VIEWS: Final = {"mine": "For me", "open": "All open", "decided": "Closed"}
+FIRSTS: Final = 3
 NOTHING: Final = {
     "mine": "Nothing waits for you.",
     "open": "No approval is open.",
@@ -59,6 +60,14 @@ class Queue:
     def query(self) -> str:
         """What links and forms carry along, so that the list stays the same."""
         return "" if self.view == "mine" else f"?view={self.view}"
+
+    @property
+    def firsts(self) -> list[Row]:
+        """The first row of each workflow: where somebody starts who has not opened any."""
+        found: dict[str, Row] = {}
+        for row in self.rows:
+            found.setdefault(row.approval.run.workflow, row)
+        return list(found.values())[:FIRSTS]
 
     def after(self, approval_id: UUID) -> Approval | None:
         """The row that comes after one, or before it at the end: what opens when this one is decided."""
