@@ -122,6 +122,8 @@ def demo(stack: Stack) -> Pages:
         "refund": f"/inbox/{refund}/",
         "refund-json": f"/inbox/{refund}/edit/?mode=json",
         "closed": "/inbox/?view=decided",
+        "rewind": f"/runs/{run}/rewind/0/",
+        "state": f"/runs/{run}/edit-state/",
         "runs": "/runs/",
         "run": f"/runs/{run}/",
     }
@@ -148,6 +150,7 @@ def hostile_pages(stack: Stack) -> Pages:
         "rewind": f"/runs/{ended}/rewind/0/",
         "state": f"/runs/{run_id}/edit-state/",
         "cancel": f"/runs/{run_id}/cancel/",
+        "tokens": "/tokens/",
     }
     site.close()
     return pages

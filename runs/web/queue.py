@@ -15,9 +15,9 @@ from runs.web import sentence, signs
 VIEWS: Final = {"mine": "For me", "open": "All open", "decided": "Closed"}
 FIRSTS: Final = 3
 NOTHING: Final = {
-    "mine": "Nothing waits for you.",
-    "open": "No approval is open.",
-    "decided": "Nothing was decided yet.",
+    "mine": "Nothing waits for you",
+    "open": "No approval is open",
+    "decided": "Nothing was decided yet",
 }
 
 
@@ -55,6 +55,12 @@ class Queue:
     @property
     def nothing(self) -> str:
         return NOTHING[self.view]
+
+    @property
+    def hint(self) -> str:
+        if self.view == "decided":
+            return "What is decided, or closes without a decision, stays here to be read."
+        return "New approvals appear here by themselves."
 
     @property
     def query(self) -> str:

@@ -16,7 +16,19 @@ from django.views.decorators.http import require_safe
 
 from runs.engine import canonical
 from runs.errors import Problem
-from runs.models import Approval, Branch, JournalEntry, Revision, Run, Step, User, Vote, Wait
+from runs.models import (
+    Approval,
+    Branch,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    Revision,
+    Run,
+    Step,
+    User,
+    Vote,
+    Wait,
+)
 from runs.templatetags import pretty
 from runs.web import branches, card, fields, run_page, sentence, signs, timeline
 from runs.web.banner import Banner
@@ -109,6 +121,7 @@ def guide() -> dict[str, Any]:
             run_page.Link("State", "#"),
             run_page.Link("Position", "#"),
         ],
+        **_run_parts(),
     }
 
 
@@ -321,6 +334,114 @@ def _timeline() -> timeline.Timeline:
     return timeline.build(_steps(), waits, _calls(), now=NOW, line={1: None}, running=True)
 
 
+def _run_parts() -> dict[str, Any]:
+    """What the page of a run has beside its timeline, by the names that its fragments read."""
+    run = _run("completed", head=2, branch=1, seq=3, input='{"order_id":"88-4121"}')
+    events = [run_page.event_row(event) for event in _events()]
+    return {
+        "run": run,
+        "checkpoints": _checkpoints(run),
+        "selected": _selected(),
+        "effects": [run_page.effect_row(call) for call in _paid()],
+        "approvals_of_run": {"approvals": _approval_rows()},
+        "events": events,
+        "shown_events": len(events),
+        "input": pretty.lines({"order_id": "88-4121"}),
+        "error": pretty.lines({"step": "pay", "message": "Card refused"}),
+        "rewind": [
+            run_page.AgainStep(
+                "look_up", "order_of: from the journal if its arguments are equal", signs.RUN["retrying"]
+            ),
+            run_page.AgainStep("confirm", "asks people, see below", signs.STEP["waiting"], "waits"),
+        ],
+    }
+
+
+def _checkpoints(run: Run) -> list[run_page.CheckpointRow]:
+    """Newest first: an edit of the state by a person, a step, the input."""
+    given = {"branch": 1, "created_at": NOW}
+    made = [
+        Checkpoint(no=2, kind="edit", author={"name": "olga"}, **given),
+        Checkpoint(no=1, kind="step", node="rate", **given),
+        Checkpoint(no=0, kind="input", **given),
+    ]
+    return [run_page.checkpoint_row(each, run=run, line={1: None}, may_steer=True) for each in made]
+
+
+def _selected() -> run_page.Selected:
+    before = {"risk": "low", "total": "2310.00"}
+    return run_page.Selected(
+        no=2,
+        parent=1,
+        title="state by olga",
+        at=NOW,
+        author="olga",
+        reason="Half of it, as agreed",
+        can_rewind=True,
+        views=[run_page.Link("Difference", "#", True), run_page.Link("State", "#")],
+        lines=pretty.difference(before, {**before, "total": "1155.00"}) or [],
+        label="Difference of state",
+        nothing="",
+        said="1 changed",
+        state_size=34,
+        own_size=19,
+    )
+
+
+def _paid() -> list[JournalEntry]:
+    given = {"branch": 1, "address": "1/10", "started_at": NOW, "ended_at": NOW}
+    return [
+        JournalEntry(
+            node="pay",
+            name="pay_refund",
+            effect="irreversible",
+            call_key="9f3a4c1e7b20",
+            result='{"id":"re_8813"}',
+            **given,
+        ),
+        JournalEntry(
+            node="tell",
+            name="send_mail",
+            effect="reversible",
+            call_key="0b77aa12c3d4",
+            reused_from=1,
+            result='{"queued":true}',
+            **given,
+        ),
+    ]
+
+
+def _approval_rows() -> list[run_page.ApprovalRow]:
+    waits, said = (
+        _approval([_action("only", {})]),
+        _approval([_action("only", {})], status="decided", outcome="reject"),
+    )
+    return [
+        run_page.ApprovalRow(waits, signs.of_approval(waits), "finance", ""),
+        run_page.ApprovalRow(said, signs.of_approval(said), "felix", "Wrong customer"),
+    ]
+
+
+def _events() -> list[Event]:
+    told = [
+        ("run_completed", "", {}, {}),
+        ("approval_decided", "confirm", {"name": "felix"}, {"outcome": "approve", "comment": "As agreed"}),
+        ("run_submitted", "", {"name": "shop"}, {}),
+    ]
+    return [
+        Event(
+            seq=seq,
+            kind=kind,
+            node=node,
+            branch=1,
+            at=NOW,
+            actor=canonical.dumps(actor) if actor else "",
+            payload=canonical.dumps(payload) if payload else "",
+        )
+        for seq, (kind, node, actor, payload) in zip((3, 2, 1), told, strict=True)
+    ]
+
+
 # ---- fields and facts
 
 
@@ -341,6 +462,9 @@ _FACTS: Final[dict[str, Any]] = {
     "Table": "demo.orders",
     "Lock": "rows, 40 ms",
     "Host": "https://user@xn--pypal-4ve.example/login",
-    "Sample": [{"id": number, "before": "12.00", "after": None} for number in range(1, 11)],
+    "Sample": [
+        {"id": number, "total before": "12.00", "total after": "12.00" if number == 3 else None}
+        for number in range(1, 11)
+    ],
     "Plan": "Update on orders\n  ->  Index Scan using orders_pkey\n        Filter: (total > 10)",
 }
