@@ -22,7 +22,7 @@ def pages(site: Site) -> list[str]:
     )
     _, many = asked(site, "several")
     _, ugly = asked(site, **hostile())
-    ended, decided = asked(site, "two")
+    ended, decided = asked(site, "two", title="T" * 300, facts={"F" * 300: "f" * 300})
     return [
         "/inbox/",
         "/inbox/?view=decided",
