@@ -1,6 +1,6 @@
 # One command to start (make up), one to test (make test), one to check (make check). All can be run again at any time.
 .DEFAULT_GOAL := help
-.PHONY: help up reset venv test test-long check smoke lint format lock python clean
+.PHONY: help up reset venv test test-long check smoke screenshots lint format lock python clean
 
 VENV := .venv
 STAMP := $(VENV)/.stamp
@@ -13,6 +13,7 @@ help:
 	@echo "make test       every test at its small size        (ARGS='-k name'  SKIP=browser)"
 	@echo "make test-long  every test at its full size"
 	@echo "make check      format, lint, types, import rules, templates, migrations, compose file"
+	@echo "make screenshots  a picture of every page in test-results/screenshots (ARGS=--docs renews those of docs/images)"
 	@echo "make smoke      the main job from submit to completion, headless, in a temporary folder"
 	@echo "make format     rewrite code and templates in the house style"
 	@echo "make lock       resolve the dependencies anew into requirements.lock"
@@ -41,6 +42,9 @@ test: venv
 
 test-long: venv
 	@SKIP="$(SKIP)" $(BIN)/python -m tests.run long $(ARGS)
+
+screenshots: venv
+	@exec $(BIN)/python -m tests.screenshots $(ARGS)
 
 smoke: venv
 	@exec $(BIN)/python -m hitl.smoke

@@ -28,6 +28,11 @@ def drawn(value: object) -> SafeString:
 
 
 @register.filter
+def effect_word(effect: str) -> str:
+    return "no effect" if effect == "none" else effect
+
+
+@register.filter
 def linked(value: object) -> SafeString:
     """Text with hidden characters drawn and addresses set as addresses, none of them live."""
     return links.draw(str(value))

@@ -26,6 +26,11 @@ def span(length: timedelta | float, *, parts: int = 1) -> str:
     return f"{int(seconds // size)} {unit}" + (f" {rest} {name}" if rest else "")
 
 
+def cut(text: str, length: int) -> str:
+    """A text that fits, with "…" where some of it is left out."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def age(at: datetime, now: datetime) -> str:
     """How long ago: "3 h"; "now" below a second."""
     seconds = (now - at).total_seconds()

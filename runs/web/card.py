@@ -23,15 +23,23 @@ __all__ = ["Card", "Material", "build", "compare", "hidden_in", "whom"]
 
 LONG_TEXT = 120  # characters above which an argument is shown as a block of its own
 MAX_STEPS = 40
+MAX_PLACE = 40  # characters of the name of a place, in the sentence beside the tick
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Hidden characters in one place, in words."""
+    """Hidden characters in one place: how many of which name."""
 
     path: str
-    count: int
-    kinds: str
+    counted: Counter[str]
+
+    @property
+    def count(self) -> int:
+        return self.counted.total()
+
+    @property
+    def kinds(self) -> str:
+        return words.listing([f"{count} {name}" for name, count in self.counted.most_common()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +177,8 @@ class Card:
 
     @property
     def hidden_where(self) -> str:
-        return words.listing([finding.path for finding in self.findings[:3]]) + (
+        places = [words.cut(finding.path, MAX_PLACE) for finding in self.findings[:3]]
+        return words.listing(places) + (
             f" and {len(self.findings) - 3} more places" if len(self.findings) > 3 else ""
         )
 
@@ -404,25 +413,20 @@ def _descriptions(schema: Any) -> dict[str, str]:
 
 
 def _finding(path: str, kinds: Mapping[str, int]) -> Finding:
-    said = words.listing([f"{count} {name}" for name, count in Counter(kinds).most_common()])
-    return Finding(pretty.pointer_words(path), sum(kinds.values()), said)
+    return Finding(pretty.pointer_words(path), Counter(kinds))
 
 
 def _under(found: Sequence[Finding], name: str) -> Finding | None:
     inside = [finding for finding in found if finding.path == name or finding.path.startswith(f"{name}.")]
     if not inside:
         return None
-    return Finding(name, sum(f.count for f in inside), words.listing([f.kinds for f in inside]))
+    return Finding(name, sum((finding.counted for finding in inside), Counter[str]()))
 
 
 def _other_findings(document: Mapping[str, Any]) -> list[Finding]:
     places = [("the title", document.get("title"))]
     places += [(str(fact["label"]), [fact["label"], fact["value"]]) for fact in document.get("facts") or []]
-    return [
-        Finding(name, sum(kinds.values()), _finding("", kinds).kinds)
-        for name, value in places
-        for _, kinds in pretty.findings(value)
-    ]
+    return [Finding(name, Counter(kinds)) for name, value in places for _, kinds in pretty.findings(value)]
 
 
 def _left(approval: Approval, now: datetime) -> str:

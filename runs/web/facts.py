@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
@@ -15,6 +16,9 @@ SHORT: Final = 28  # characters of a tile
 COLUMNS: Final = 12  # a table with more is read better as JSON
 ROWS_SHOWN: Final = 8  # the rest is folded
 LINES_SHOWN: Final = 12
+BEFORE: Final = "before"  # "price before" and "price after" are one column: what it was, what it will be
+AFTER: Final = "after"
+CHANGE: Final = "change"  # the name of a pair that is called before and after alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,7 @@ def table_of(value: Any) -> Table | None:
     flat = not any(isinstance(cell, (dict, list)) for row in rows for cell in row)
     if not rows or not flat or not 0 < len(names) <= COLUMNS:
         return None
-    columns = [Column(name, _is_number(row[place] for row in rows)) for place, name in enumerate(names)]
-    return Table(columns, [list(zip(columns, map(_cell, row), strict=True)) for row in rows])
+    return _table(names, rows)
 
 
 # ---- inside
@@ -91,6 +94,62 @@ def _columns_and_rows(value: Any) -> tuple[list[str], list[list[Any]]]:
         return [], []
     fits = isinstance(rows, list) and all(isinstance(row, list) and len(row) == len(columns) for row in rows)
     return (columns, rows) if fits else ([], [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A column and the place in a row that it is drawn from; `now` is the place of what will be, of a pair."""
+
+    column: Column
+    place: int
+    now: int | None = None
+
+    def cell(self, row: Sequence[Any]) -> SafeString:
+        return _cell(row[self.place]) if self.now is None else _change(row[self.place], row[self.now])
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    sources = list(_sources(names, rows))
+    drawn = [[(source.column, source.cell(row)) for source in sources] for row in rows]
+    return Table([source.column for source in sources], drawn)
+
+
+def _sources(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[_Source]:
+    pairs = _pairs(names)
+    for place, name in enumerate(names):
+        if place in pairs:
+            yield _Source(Column(_subject(name) or CHANGE, number=False), place, pairs[place])
+        elif place not in pairs.values():
+            yield _Source(Column(name, _is_number(row[place] for row in rows)), place)
+
+
+def _pairs(names: Sequence[str]) -> dict[int, int]:
+    """Places of the columns that tell what was, each with the place of what will be."""
+    places = {name: place for place, name in enumerate(names)}
+    afters = {
+        place: places.get(f"{_subject(name)} {AFTER}".strip())
+        for name, place in places.items()
+        if _is_before(name)
+    }
+    return {was: now for was, now in afters.items() if now is not None}
+
+
+def _is_before(name: str) -> bool:
+    return name == BEFORE or name.endswith(f" {BEFORE}")
+
+
+def _subject(name: str) -> str:
+    return name.removesuffix(BEFORE).rstrip()
+
+
+def _change(was: Any, now: Any) -> SafeString:
+    if canonical.same(was, now):
+        return format_html('<span class="faint">{}</span>', _cell(was))
+    return format_html(
+        '<del>{}</del><span class="arrow" aria-hidden="true">→</span><span class="unseen"> now </span><ins>{}</ins>',
+        _cell(was),
+        _cell(now),
+    )
 
 
 def _is_number(values: Iterable[Any]) -> bool:

@@ -222,7 +222,10 @@ def _hint(kind: str, schema: Mapping[str, Any]) -> str:
     said = str(schema.get("description") or "")
     limits = _limits(schema)
     form = {"integer": "Whole number", "number": "Number", "json": "JSON"}.get(kind, "")
-    return "; ".join(part for part in (said.rstrip("."), ", ".join(p for p in (form, *limits) if p)) if part)
+    asked = ", ".join(part for part in (form, *limits) if part)
+    if said and asked:
+        return f"{said.rstrip('.')}; {asked[0].lower() if form != 'JSON' else asked[0]}{asked[1:]}"
+    return asked or said.rstrip(".")
 
 
 def _limits(schema: Mapping[str, Any]) -> list[str]:

@@ -13,10 +13,11 @@ from runs.templatetags import words
 from runs.web import sentence, signs
 
 VIEWS: Final = {"mine": "For me", "open": "All open", "decided": "Closed"}
+FIRSTS: Final = 3
 NOTHING: Final = {
-    "mine": "Nothing waits for you.",
-    "open": "No approval is open.",
-    "decided": "Nothing was decided yet.",
+    "mine": "Nothing waits for you",
+    "open": "No approval is open",
+    "decided": "Nothing was decided yet",
 }
 
 
@@ -56,9 +57,23 @@ class Queue:
         return NOTHING[self.view]
 
     @property
+    def hint(self) -> str:
+        if self.view == "decided":
+            return "What is decided, or closes without a decision, stays here to be read."
+        return "New approvals appear here by themselves."
+
+    @property
     def query(self) -> str:
         """What links and forms carry along, so that the list stays the same."""
         return "" if self.view == "mine" else f"?view={self.view}"
+
+    @property
+    def firsts(self) -> list[Row]:
+        """The first row of each workflow: where somebody starts who has not opened any."""
+        found: dict[str, Row] = {}
+        for row in self.rows:
+            found.setdefault(row.approval.run.workflow, row)
+        return list(found.values())[:FIRSTS]
 
     def after(self, approval_id: UUID) -> Approval | None:
         """The row that comes after one, or before it at the end: what opens when this one is decided."""

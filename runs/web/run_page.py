@@ -291,15 +291,11 @@ def _brief(payload: Any) -> str:
         return ""
     for key in ("comment", "reason", "title", "outcome"):
         if isinstance(payload.get(key), str) and payload[key]:
-            return _cut(payload[key])
+            return words.cut(payload[key], 2 * SHORT)
     error = payload.get("error")
     if isinstance(error, dict) and error.get("message"):
-        return _cut(str(error["message"]))
+        return words.cut(str(error["message"]), 2 * SHORT)
     return words.some(len(payload), "detail") if payload else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 2 * SHORT else f"{text[: 2 * SHORT]}…"
 
 
 def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, inbox, live, runs
+from runs.web import account, inbox, live, runs, styleguide
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -24,6 +24,7 @@ urlpatterns = [
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
+    path("styleguide", styleguide.styleguide, name="styleguide"),
     path("tokens/", account.tokens, name="tokens"),
     path("tokens/<uuid:token_id>/revoke/", account.revoke, name="token-revoke"),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Page
+from playwright.sync_api import Locator, Page
 
 from tests.acceptance.site import Site
 
@@ -23,6 +23,11 @@ def state(site: Site, run_id: str) -> dict[str, Any]:
 
 def card(page: Page, approval_id: str) -> None:
     page.goto(f"/inbox/{approval_id}/")
+
+
+def row(page: Page, title: str) -> Locator:
+    """An item of the inbox's list by its title; where to start, beside the list, names the first ones too."""
+    return page.locator("#_queue").get_by_role("link", name=title)
 
 
 def answers(page: Page, name: str) -> None:

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, outcomes, path
+from tests.browser.asks import answers, asked, card, outcomes, path, row
 from tests.browser.conftest import Opens
 
 WORDS = "April is closed since Monday.\n  Start with May <b>then</b> I agree."
@@ -46,7 +46,7 @@ def test_an_edit_of_a_version_that_is_gone_keeps_every_field(site: Site, opens: 
     frida.goto(f"/inbox/{approval_id}/edit/")
     frida.get_by_label("note").fill("mine")
     felix.goto(f"/inbox/{approval_id}/edit/")
-    felix.get_by_label("to").fill("b")
+    felix.get_by_label("to", exact=True).fill("b")
     felix.get_by_role("button", name="Save without my vote").click()
     expect(felix.locator("#toasts")).to_contain_text("Version 2")
     frida.get_by_role("button", name="Save version 2 and approve it").click()
@@ -158,7 +158,7 @@ def test_typed_text_is_not_left_without_a_question(site: Site, opens: Opens) -> 
     watched = opens("frida")
     card(watched.page, approval_id)
     leave_text(watched.page)
-    watched.page.get_by_role("link", name="Another one").first.click()
+    row(watched.page, "Another one").click()
     assert path(watched.page) == f"/inbox/{approval_id}/"
     assert watched.page.locator("#reason").input_value() == "half a thought"
     assert watched.faults == ["dialog: What you typed is not sent yet. Leave it?"]

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card
+from tests.browser.asks import answers, asked, card, row
 from tests.browser.conftest import PHONE, WIDE, Opens
 from tests.browser.test_hostile import hostile
 
@@ -22,7 +22,7 @@ def pages(site: Site) -> list[str]:
     )
     _, many = asked(site, "several")
     _, ugly = asked(site, **hostile())
-    ended, decided = asked(site, "two")
+    ended, decided = asked(site, "two", title="T" * 300, facts={"F" * 300: "f" * 300})
     return [
         "/inbox/",
         "/inbox/?view=decided",
@@ -97,7 +97,7 @@ def test_on_a_phone_list_and_card_are_two_pages_and_the_answers_stay_at_the_bott
     asked(site, title="On a phone", args={"note": "x" * 3_000})
     page = opens("frida", viewport=PHONE, has_touch=True).page
     page.goto("/inbox/?view=open")
-    page.get_by_role("link", name="On a phone").click()
+    row(page, "On a phone").click()
     expect(page.get_by_role("heading", name="On a phone")).to_be_visible()
     expect(page.locator(".queue")).to_be_hidden()
     expect(page.locator(".answer.yes")).to_be_in_viewport()

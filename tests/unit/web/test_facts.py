@@ -60,3 +60,19 @@ def test_markup_in_a_cell_is_text() -> None:
     table = table_of([{"<b>": "<script>x</script>"}])
     assert table is not None
     assert table.rows[0][0][1] == "&lt;script&gt;x&lt;/script&gt;"
+
+
+def test_what_was_and_what_will_be_stand_in_one_column() -> None:
+    table = table_of({"columns": ["id", "price before", "price after"], "rows": [[1, 5, None], [2, 5, 5]]})
+    assert table is not None
+    assert [column.name for column in table.columns] == ["id", "price"]
+    changed, same = (row[1][1] for row in table.rows)
+    assert "<del>5</del>" in changed
+    assert "<ins>null</ins>" in changed
+    assert "<ins>" not in same
+
+
+def test_a_pair_is_named_by_what_it_is_of() -> None:
+    table = table_of([{"after": 2, "before": 1, "n before": 3}])
+    assert table is not None
+    assert [column.name for column in table.columns] == ["change", "n before"]

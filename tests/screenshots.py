@@ -1,0 +1,215 @@
+"""`make screenshots`: every page in both themes and at both widths, with nothing, the demo, and hostile data.
+
+The pictures go to test-results/screenshots (ignored), to be looked at. `--docs` also renews the two of docs/images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from hitl.env import root
+from tests.acceptance.seed import PASSWORD as SEEDED
+from tests.acceptance.site import Site
+from tests.browser.asks import asked
+from tests.browser.conftest import PHONE, WIDE
+from tests.browser.test_hostile import hostile
+from tests.kit import chromium
+from tests.kit.servers import Servers
+from tests.kit.stack import APPS, Stack
+from tests.kit.waiting import until
+
+FOLDER: Final = root() / "test-results" / "screenshots"
+IMAGES: Final = root() / "docs" / "images"
+SMALL: Final = {"width": 1200, "height": 760}
+LOOKS: Final = [(size, theme) for size in (WIDE, PHONE) for theme in ("light", "dark")]
+DEMO: Final = "demo"  # the password of everybody in the demo data
+OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
+Pages = dict[str, str]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--docs", action="store_true", help="renew the two pictures of docs/images")
+    parser.add_argument("--only", default="", help="pages whose name has this in it")
+    told = parser.parse_args()
+    path = chromium.find()
+    if path is None:
+        print(chromium.ADVICE)
+        return 1
+    with servers() as running, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        for shown in installations(running, only=told.only.partition("-")[0]):
+            for title, address in shown.pages.items():
+                if told.only in f"{shown.name}-{title}":
+                    everywhere(browser, shown, title, address)
+            if told.docs and shown.name == "demo":
+                for_docs(browser, shown)
+        browser.close()
+    print(f"{len(list(FOLDER.glob('*.png')))} pictures in {FOLDER.relative_to(root())}")
+    return 0
+
+
+@contextmanager
+def servers() -> Iterator[Servers]:
+    made = Servers()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An installation with people and data, and the addresses of its pages by name."""
+
+    name: str
+    stack: Stack
+    pages: Pages
+    password: str
+    cookies: dict[str, Any] = field(default_factory=dict)
+
+
+def installations(running: Servers, *, only: str) -> Iterator[Shown]:
+    """One after the other, each with a database of its own."""
+    for name, pages_of in (("empty", empty), ("demo", demo), ("hostile", hostile_pages)):
+        if only not in name:
+            continue
+        apps = [*APPS, "tests.browser.flows"] if name == "hostile" else APPS[:2]
+        stack = Stack(
+            running, env={"HITL_DEBUG": str(name != "hostile").lower(), "HITL_WORKFLOW_APPS": ",".join(apps)}
+        )
+        try:
+            stack.start_services(*apps)
+            yield Shown(name, stack, pages_of(stack), SEEDED if name == "hostile" else DEMO)
+        finally:
+            stack.stop()
+
+
+# ---- what there is to see
+
+
+def empty(stack: Stack) -> Pages:
+    stack.start(workers=[], sweepers=0)
+    stack.manage("shell", "-c", "from runs.management.commands import demo_data as d; d.found_project()")
+    return {
+        "inbox": "/inbox/",
+        "runs": "/runs/",
+        "tokens": "/tokens/",
+        "sign-in": "/sign-in/",
+        "guide": "/styleguide",
+    }
+
+
+def demo(stack: Stack) -> Pages:
+    stack.manage("set_up")
+    stack.start(workers=["w1"])
+    stack.manage("demo_data")
+    until(lambda: len(_open(stack)) >= 4, seconds=60, what="every demo run waits")
+    change, refund = (_open(stack, workflow)[0] for workflow in ("sql_change", "refund"))
+    run = stack.sql("SELECT run_id FROM runs_approval WHERE id = %s", [change])[0]["run_id"]
+    return {
+        "inbox": "/inbox/",
+        "sql": f"/inbox/{change}/",
+        "sql-edit": f"/inbox/{change}/edit/",
+        "refund": f"/inbox/{refund}/",
+        "refund-json": f"/inbox/{refund}/edit/?mode=json",
+        "closed": "/inbox/?view=decided",
+        "rewind": f"/runs/{run}/rewind/0/",
+        "state": f"/runs/{run}/edit-state/",
+        "runs": "/runs/",
+        "run": f"/runs/{run}/",
+    }
+
+
+def hostile_pages(stack: Stack) -> Pages:
+    site = Site(stack)
+    stack.sql("UPDATE runs_user SET password = (SELECT password FROM runs_user WHERE username = 'frida')")
+    stack.start(workers=["w1"])
+    run_id, ugly = asked(site, **hostile())
+    _, many = asked(site, "several", title="Three things at once")
+    ended, _ = asked(site, title="T" * 300, facts={"long": "x" * 600})
+    site.approve(ended)
+    site.wait(ended)
+    pages = {
+        "inbox": "/inbox/?view=open",
+        "missing": "/no/such/page/",
+        "card": f"/inbox/{ugly}/",
+        "edit": f"/inbox/{ugly}/edit/",
+        "several": f"/inbox/{many}/",
+        "runs": "/runs/",
+        "run": f"/runs/{run_id}/",
+        "ended": f"/runs/{ended}/",
+        "rewind": f"/runs/{ended}/rewind/0/",
+        "state": f"/runs/{run_id}/edit-state/",
+        "cancel": f"/runs/{run_id}/cancel/",
+        "tokens": "/tokens/",
+    }
+    site.close()
+    return pages
+
+
+def _open(stack: Stack, workflow: str = "%") -> list[str]:
+    rows = stack.sql(
+        "SELECT a.id FROM runs_approval a JOIN runs_run r ON r.id = a.run_id"
+        " WHERE a.status = 'open' AND r.workflow LIKE %s ORDER BY a.opened_at",
+        [workflow],
+    )
+    return [str(row["id"]) for row in rows]
+
+
+# ---- pictures
+
+
+def everywhere(browser: Browser, shown: Shown, title: str, address: str) -> None:
+    for size, theme in LOOKS:
+        with opened(browser, shown, address, size, theme) as page:
+            name = f"{shown.name}-{title}-{size['width']}-{theme}.png"
+            page.screenshot(path=FOLDER / name, full_page=True)
+
+
+def for_docs(browser: Browser, shown: Shown) -> None:
+    for name, theme in (("sql", "light"), ("run", "dark")):
+        with opened(browser, shown, shown.pages[name], SMALL, theme) as page:
+            page.locator("[data-live-sign]", has_text="Live").wait_for()
+            page.screenshot(path=IMAGES / f"{name}.png")
+
+
+@contextmanager
+def opened(browser: Browser, shown: Shown, address: str, size: Any, theme: Any) -> Iterator[Page]:
+    steers = address.endswith(("/rewind/0/", "/edit-state/", "/cancel/"))
+    person = "" if address in OPEN_TO_ALL else "olga" if steers else "frida"
+    context = browser.new_context(
+        viewport=size,
+        color_scheme=theme,
+        base_url=shown.stack.url,
+        storage_state=shown.cookies.get(person),
+    )
+    page = context.new_page()
+    if person and person not in shown.cookies:
+        sign_in(page, person, shown.password)
+        shown.cookies[person] = context.storage_state()
+    page.goto(address)
+    yield page
+    context.close()
+
+
+def sign_in(page: Page, person: str, password: str) -> None:
+    page.goto("/sign-in/")
+    page.get_by_label("Name").fill(person)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/inbox/**")
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    sys.exit(main())
