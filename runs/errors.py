@@ -352,6 +352,18 @@ class StepTimeout(StepError):
     retryable = True
 
 
+class MergeConflict(StepError):
+    """Two lanes have written one key, and nothing says how to merge it."""
+
+    code = "merge_conflict"
+
+
+class JoinDeadlock(StepError):
+    """Joins wait for each other."""
+
+    code = "join_deadlock"
+
+
 class Poisoned(StepError):
     """The step ended its worker too often and was set aside."""
 

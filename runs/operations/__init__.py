@@ -1,7 +1,7 @@
 """The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
 
 from runs.engine.approval import ActionDecision
-from runs.operations.deciding import Answer, Decided, decide, expire, revise
+from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.registering import register_workflows
 from runs.operations.steering import (
@@ -11,6 +11,7 @@ from runs.operations.steering import (
     cancel,
     edit_state,
     preview_rewind,
+    retry,
     rewind,
 )
 from runs.operations.submitting import Idempotency, Submitted, submit
@@ -37,8 +38,10 @@ __all__ = [
     "edit_state",
     "expire",
     "leave",
+    "only_approval",
     "preview_rewind",
     "register_workflows",
+    "retry",
     "revise",
     "revoke_token",
     "rewind",

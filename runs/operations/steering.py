@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from runs import policies, queries, store
 from runs.engine import canonical, machine
@@ -92,8 +93,10 @@ def edit_state(
         if not changes:
             raise BadRequest("Nothing is changed.")
         canonical.check(dict(changes))
-        facts = aggregate(run)
-        transition = machine.edit_state(facts, _lane(facts, lane), changes, reason=reason)
+        position = store.read_position(run.pk, run.head)
+        chosen = _lane(run, position, lane)
+        facts = aggregate(run, position, lane=chosen)
+        transition = machine.edit_state(facts, chosen, changes, reason=reason)
         return _commit(run, transition, facts, actor, reason)
 
 
@@ -106,11 +109,13 @@ def rewind(
     changes: Mapping[str, Json] | None = None,
     calls: str = "reuse",
     version: int | None = None,
+    lane: str | None = None,
 ) -> Run:
     """Go back to a checkpoint on a new branch; the run goes on from there by itself.
 
     changes: state to replace at that point. calls: `reuse` answers calls from the branch left behind, `again` makes them
-    again. version: the run's version that was seen, if it matters. Works while a step executes: its result is discarded.
+    again. version: the run's version that was seen, if it matters. lane: which lane's state is changed, if there are several.
+    Works while a step executes: its result is discarded.
     """
     with verb(actor, "rewind", run_id):
         run = locked_run(run_id)
@@ -121,14 +126,21 @@ def rewind(
         _check_calls(calls)
         canonical.check(dict(changes or {}))
         position = store.read_position(run.pk, checkpoint)
-        target = aggregate(run, position)
+        target = aggregate(run, position, lane=_lane(run, position, lane) if changes else None)
         facts: dict[str, Json] = {
             "checkpoint": checkpoint,
             "reason": reason,
             "calls": calls,
             "from": run.head,
         }
-        transition = machine.rewind(target, position, target.values, changes or {}, facts)
+        transition = machine.rewind(
+            target,
+            position,
+            target.values,
+            changes or {},
+            facts,
+            lane=_lane(run, position, lane) if changes else at.ROOT_LANE,
+        )
         branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason)
         commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
         return _enqueued(run, transition)
@@ -154,6 +166,21 @@ def preview_rewind(
     preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))
     preview.approvals.extend(_approvals_after(run, line, checkpoint))
     return preview
+
+
+def retry(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", version: int | None = None) -> Run:
+    """Let a failed run go on: only what failed or had not run is run, each step with its attempts allowed anew.
+
+    Results of sibling lanes stay. What people had not answered is asked again.
+    """
+    with verb(actor, "retry", run_id):
+        run = locked_run(run_id)
+        policies.check_retry(actor, run)
+        if version is not None:
+            _check_version(run, version)
+        canonical.check(reason)
+        facts = aggregate(run)
+        return _commit(run, machine.retry(facts, reason=reason[:MAX_REASON]), facts, actor, reason)
 
 
 def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
@@ -184,19 +211,20 @@ def _enqueued(run: Run, transition: Transition) -> Run:
     return run
 
 
-def _lane(facts: machine.Aggregate, lane: str | None) -> str:
-    lanes = [step.lane for step in at.live_steps(facts.position)]
+def _lane(run: Run, position: dict[str, Any], lane: str | None) -> str:
+    lanes = at.lane_names(position)
     if lane is not None:
         if lane not in lanes:
             raise BadRequest(f"The run has no lane {lane!r}; it has {', '.join(lanes)}.", lanes=lanes)
         return lane
     if not lanes:
         raise AlreadyTerminal(
-            f"The run is {facts.status}; rewind it to edit an earlier state.", status=facts.status
+            f"The run is {run.status}; rewind it to edit an earlier state.", status=run.status
         )
-    if len(lanes) != 1:
+    inner = [name for name in lanes if not any(other.startswith(f"{name}/") for other in lanes)]
+    if len(inner) != 1:
         raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)
-    return lanes[0]
+    return inner[0]
 
 
 def _check_version(run: Run, version: int | None) -> None:
