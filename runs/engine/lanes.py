@@ -123,6 +123,8 @@ class Lanes:
 
     def write(self, lane: str, writes: Sequence[Write], *, address: str = "", edit: bool = False) -> None:
         """What a step (or a person) changes in the state as this lane sees it."""
+        if edit:
+            self._put(lane, "edits", self._lane(lane).get("edits", 0) + 1)
         if "segments" not in self.scope:
             for change in writes:
                 self._write_base(change)

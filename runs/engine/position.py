@@ -5,7 +5,8 @@
     LANE = {"node", "step", "visit", "loops", "answers"}
 
 A lane says where it stands: `node`, `step` (the address of the live step), `visit`, `loops` (passes per header),
-`answers` (the newest decision per approval node), `errors` (what `on_error` caught). A scope with one lane keeps the
+`answers` (the newest decision per approval node), `errors` (what `on_error` caught), `edits` (how often people changed its
+state). A scope with one lane keeps the
 state in its base. Once it splits it has segments (see `merging`), and each lane has `segment`, its own counts of `visits`
 and `commits`, so that what one lane does to itself touches no other lane's paths, and a `status`: live (left out),
 arrived (at the join `slot`, its `step` done) or ended. A lane inside a fan-out has `fan` (how many items, finished
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from runs.engine.canonical import Json
+from runs.engine.graph import node_of
 from runs.engine.merging import Conflict, Merged, merged
 from runs.engine.state import Write
 from runs.engine.workflow import Node, Workflow
@@ -326,12 +328,34 @@ def _lanes(
             "node": node_prefix + here["node"],
             "address": here["step"],
             "status": here.get("status", LIVE),
-            "waits_at": here.get("slot"),
+            "waits_at": node_of(here["slot"]) if "slot" in here else None,
+            "version": lane_version(position, lane),
             "state": seen.state,
             "conflicts": [conflict.as_dict() for conflict in seen.conflicts],
         }
         if is_nesting(here):
             yield from _lanes(position, here["scope"], f"{lane}/", f"{node_prefix}{here['node']}/")
+
+
+def lane_version(position: Document, lane: str) -> int:
+    """Raised by every commit of a lane and by every edit of its state, and by nothing that its siblings do."""
+    path, version = lane_path(lane), int(position["commits"])
+    for end in range(3, len(path) + 1, 3):
+        around = look_at(position, path[:end])
+        version += around.get("commits", 0) + around.get("edits", 0)
+    return version
+
+
+def every_conflict(position: Document) -> list[Conflict]:
+    """Conflicts of the shown state, those inside nested workflows included."""
+    return list(_conflicts(position["root"]))
+
+
+def _conflicts(scope: Document) -> Iterator[Conflict]:
+    yield from shown(scope).conflicts
+    for name in scope["order"]:
+        if is_nesting(scope["lanes"][name]):
+            yield from _conflicts(scope["lanes"][name]["scope"])
 
 
 def commits(position: Document) -> int:

@@ -6,10 +6,12 @@ from runs.operations.door import audit_denied
 from runs.operations.registering import register_workflows
 from runs.operations.steering import (
     CallPreview,
+    RetryPreview,
     RewindPreview,
     StepPreview,
     cancel,
     edit_state,
+    preview_retry,
     preview_rewind,
     retry,
     rewind,
@@ -25,6 +27,7 @@ __all__ = [
     "CallPreview",
     "Decided",
     "Idempotency",
+    "RetryPreview",
     "RewindPreview",
     "StepPreview",
     "Submitted",
@@ -39,6 +42,7 @@ __all__ = [
     "expire",
     "leave",
     "only_approval",
+    "preview_retry",
     "preview_rewind",
     "register_workflows",
     "retry",

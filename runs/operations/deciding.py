@@ -38,7 +38,7 @@ from runs.errors import (
     Unprocessable,
     VersionRequired,
 )
-from runs.models import Approval, Revision, Run, Vote
+from runs.models import Approval, Revision, Run, Step, Vote
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
 from runs.policies import SYSTEM, Actor
 
@@ -91,19 +91,47 @@ def decide(*, actor: Actor, answers: Sequence[Answer]) -> list[Decided]:
     return [results[index] for index in range(len(answers))]
 
 
-def only_approval(*, actor: Actor, run_id: uuid.UUID | str) -> Approval:
-    """The one open approval of a run, for an answer that names none. Raises `AmbiguousTarget` naming all, or `NotFound`."""
+def only_approval(
+    *,
+    actor: Actor,
+    run_id: uuid.UUID | str,
+    approval_id: uuid.UUID | str | None = None,
+    lane: str | None = None,
+) -> Approval:
+    """The open approval of a run that an answer means which names the run: the only one, that of a lane, or a named one.
+
+    Raises `AmbiguousTarget` naming approvals and lanes, or `NotFound`; an approval of another run is not found.
+    """
     run = Run.objects.filter(pk=as_uuid(run_id), project=actor.project).first()
     if run is None or not actor.roles:
         raise NotFound()
+    policies.check_scope(actor, "approvals:decide")
+    if approval_id is not None:
+        named = Approval.objects.filter(run=run, pk=as_uuid(approval_id)).first()
+        if named is None:
+            raise NotFound("The run has no such approval.")
+        return named
     found = list(Approval.objects.filter(run=run, status=ApprovalStatus.OPEN).order_by("node", "opened_at"))
+    lanes = _lanes_of(run, found)
+    if lane is not None:
+        found = [one for one in found if lanes[one.pk] == lane]
     if len(found) > 1:
         raise AmbiguousTarget(
-            "Several approvals are open; say which one is answered.", approvals=[str(one.pk) for one in found]
+            "Several approvals are open; say which one is answered.",
+            approvals=[str(one.pk) for one in found],
+            lanes=[lanes[one.pk] for one in found],
         )
     if not found:
-        raise NotFound("The run waits for no approval.")
+        raise NotFound(
+            "The run waits for no approval." if lane is None else "That lane waits for no approval."
+        )
     return found[0]
+
+
+def _lanes_of(run: Run, approvals: Sequence[Approval]) -> dict[uuid.UUID, str]:
+    rows = Step.objects.filter(run=run, address__in={one.address for one in approvals})
+    lanes = {(step.branch, step.address): step.lane for step in rows}
+    return {one.pk: lanes[one.branch, one.address] for one in approvals}
 
 
 def revise(

@@ -1,4 +1,4 @@
-"""What people do to a run as a whole: edit its state, rewind it, cancel it."""
+"""What people do to a run as a whole: edit its state, rewind it, retry it, cancel it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Transition
+from runs.engine.merging import Conflict
+from runs.engine.status import StepStatus
 from runs.errors import (
     AlreadyTerminal,
     AmbiguousTarget,
@@ -32,12 +34,15 @@ MAX_REASON = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StepPreview:
-    """A step that has run (or is live) after the checkpoint, and would run again."""
+    """A step that has run, failed or is live, and would run again. item: of a fan-out, which one."""
 
     node: str
     visit: int
     status: str
     checkpoint: int | None
+    item: int | None = None
+    attempt: int = 1
+    error: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,16 @@ class CallPreview:
     effect: str
     result: Json
     reused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPreview:
+    """What a Retry would run: the steps that failed with their errors, those that had not run, and how many results stay."""
+
+    failed: list[StepPreview]
+    not_run: list[str]
+    kept: int
+    conflicts: list[Conflict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +94,27 @@ def edit_state(
     changes: Mapping[str, Json],
     reason: str,
     lane: str | None = None,
+    lane_version: int | None = None,
 ) -> Run:
     """Replace keys of the state of a parked or failed run. What is asked of people is asked anew.
 
-    version: the run's version that was seen. changes: new values by top-level key. Raises `StaleVersion`, `StepExecuting`,
-    `Unprocessable` with pointers.
+    version: the run's version that was seen. changes: new values by top-level key. lane: whose state it is, if there are
+    several; with lane_version, the lane's version that was seen, whatever siblings did since does not matter. Raises
+    `StaleVersion`, `StepExecuting`, `AmbiguousTarget`, `Unprocessable` with pointers.
     """
     with verb(actor, "edit_state", run_id):
         run = locked_run(run_id)
         policies.check_steer(actor, run)
-        _check_version(run, version)
+        if lane is None or lane_version is None or version is not None:
+            _check_version(run, version)
         _check_reason(reason)
         if not changes:
             raise BadRequest("Nothing is changed.")
         canonical.check(dict(changes))
         position = store.read_position(run.pk, run.head)
         chosen = _lane(run, position, lane)
+        if lane_version is not None:
+            _check_lane_version(position, chosen, lane_version)
         facts = aggregate(run, position, lane=chosen)
         transition = machine.edit_state(facts, chosen, changes, reason=reason)
         return _commit(run, transition, facts, actor, reason)
@@ -168,6 +188,28 @@ def preview_rewind(
     return preview
 
 
+def preview_retry(*, actor: Actor, run_id: uuid.UUID | str) -> RetryPreview:
+    """What a Retry of a failed run would run, before anybody confirms it. Changes nothing."""
+    run = queries.run(actor.project.pk, as_uuid(run_id))
+    policies.check_retry(actor, run)
+    facts = aggregate(run)
+    machine.retry(facts, reason="")  # says why not, if there is nothing to retry
+    around = {step.address for step in at.opened_steps(facts.position)}
+    rows = list(Step.objects.filter(run=run, branch=run.branch).order_by("created_at", "address"))
+    return RetryPreview(
+        failed=[
+            _previewed(step) for step in rows if step.address in facts.errors and step.address not in around
+        ],
+        not_run=[
+            step.node
+            for step in at.all_steps(facts.position)
+            if step.address not in around and step.address not in facts.errors
+        ],
+        kept=sum(1 for step in rows if step.status == StepStatus.COMPLETED),
+        conflicts=at.every_conflict(facts.position),
+    )
+
+
 def retry(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", version: int | None = None) -> Run:
     """Let a failed run go on: only what failed or had not run is run, each step with its attempts allowed anew.
 
@@ -236,6 +278,14 @@ def _check_version(run: Run, version: int | None) -> None:
         )
 
 
+def _check_lane_version(position: dict[str, Any], lane: str, version: int) -> None:
+    now = at.lane_version(position, lane)
+    if version != now:
+        raise StaleVersion(
+            f"You saw version {version} of the lane; version {now} is there now.", version=now, lane=lane
+        )
+
+
 def _check_reason(reason: str) -> None:
     if not reason.strip():
         raise ReasonRequired("Give a reason; it stands in the history.")
@@ -255,10 +305,23 @@ def _check_calls(calls: str) -> None:
 def _steps_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> list[StepPreview]:
     rows = Step.objects.filter(run=run, branch__in=line).order_by("created_at", "checkpoint")
     return [
-        StepPreview(step.node, step.visit, step.status, step.checkpoint)
+        _previewed(step)
         for step in rows
         if step.status != "void" and _lies_after(run, line, step, checkpoint)
     ]
+
+
+def _previewed(step: Step) -> StepPreview:
+    _, _, item = step.lane.partition("#")
+    return StepPreview(
+        step.node,
+        step.visit,
+        step.status,
+        step.checkpoint,
+        item=int(item) if item else None,
+        attempt=step.attempt,
+        error=step.error,
+    )
 
 
 def _lies_after(run: Run, line: Mapping[int, int | None], step: Step, checkpoint: int) -> bool:
