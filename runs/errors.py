@@ -230,6 +230,12 @@ class AmbiguousTarget(Conflict):
     code = "ambiguous_target"
 
 
+class UnknownLane(Conflict):
+    """The run has no such lane, or has it no longer."""
+
+    code = "unknown_lane"
+
+
 class CheckpointUnreadable(Conflict):
     """A stored checkpoint cannot be read."""
 

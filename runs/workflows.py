@@ -68,12 +68,18 @@ def get(name: str, version: str | None = None) -> Workflow:
         raise UnknownWorkflow(f"No workflow is named {name!r}. Registered: {known}.")
     if version is None:
         return newest(versions)
-    found = versions.get(version) or versions.get(version.partition("+dev.")[0])
+    found = find(name, version)
     if found is None:
         raise UnknownWorkflow(
             f"{name!r} has no version {version!r}. Registered: {', '.join(sorted(versions))}."
         )
     return found
+
+
+def find(name: str, version: str) -> Workflow | None:
+    """The workflow of this name and version, or None: for who only looks, and must see runs of workflows that are gone."""
+    versions = _by_name.get(name, {})
+    return versions.get(version) or versions.get(version.partition("+dev.")[0])
 
 
 def every() -> Iterator[Workflow]:

@@ -223,7 +223,7 @@ class Rewind(Endpoint):
         headers=[ID_PARAMETER, IF_MATCH],
         answer_headers=OF_RUN,
         answers={202: documents.RunDocument},
-        errors=[*STEERING, "ambiguous_target"],
+        errors=[*STEERING, "ambiguous_target", "unknown_lane"],
         examples={
             "Again with another amount": {"checkpoint": 1, "reason": "wrong amount", "state": {"amount": 10}}
         },
@@ -260,6 +260,7 @@ class RunState(Endpoint):
             "step_executing",
             "already_terminal",
             "ambiguous_target",
+            "unknown_lane",
             "event_not_allowed",
         ],
         examples={

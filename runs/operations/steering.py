@@ -22,6 +22,7 @@ from runs.errors import (
     ReasonRequired,
     StaleVersion,
     UnknownCheckpoint,
+    UnknownLane,
     VersionRequired,
 )
 from runs.models import Approval, Checkpoint, JournalEntry, Run, Step
@@ -257,7 +258,9 @@ def _lane(run: Run, position: dict[str, Any], lane: str | None) -> str:
     lanes = at.lane_names(position)
     if lane is not None:
         if lane not in lanes:
-            raise BadRequest(f"The run has no lane {lane!r}; it has {', '.join(lanes)}.", lanes=lanes)
+            raise UnknownLane(
+                f"The run has no lane {lane!r} now; it has {', '.join(lanes) or 'none'}.", lanes=lanes
+            )
         return lane
     if not lanes:
         raise AlreadyTerminal(

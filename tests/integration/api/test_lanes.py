@@ -175,7 +175,7 @@ def test_an_edit_names_its_lane(house: House, olga: Api, asking: Run) -> None:
     assert (refused.status, refused.code) == (409, "ambiguous_target")
     assert refused.body["lanes"] == [lane["lane"] for lane in told]
     wrong = olga.patch(f"runs/{asking.pk}/state", {**edit, "lane": "nowhere"})
-    assert (wrong.status, wrong.code) == (400, "bad_request")
+    assert (wrong.status, wrong.code, wrong.body["lanes"]) == (409, "unknown_lane", refused.body["lanes"])
     left = told[0]
     edited = olga.patch(f"runs/{asking.pk}/state", {**edit, "lane": left["lane"]})
     assert edited.status == 200
