@@ -189,7 +189,7 @@ def _placed(
         blocks.setdefault((step.branch, step.lane.partition("#")[0]), []).append(step)
     numbers = _numbers(blocks, order)
     for name in sorted(blocks, key=lambda name: _begun(blocks[name], order)):
-        for step in sorted(blocks[name], key=lambda step: (step.created_at, _item(step) or 0)):
+        for step in sorted(blocks[name], key=lambda step: (_item(step) or 0, step.created_at)):
             yield Place(step, numbers.get(name, 0), depth, _key(step) in inside)
             yield from _placed(inside, _key(step), depth + 1, order)
 
