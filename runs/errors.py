@@ -230,6 +230,12 @@ class AmbiguousTarget(Conflict):
     code = "ambiguous_target"
 
 
+class UnknownLane(Conflict):
+    """The run has no such lane, or has it no longer."""
+
+    code = "unknown_lane"
+
+
 class CheckpointUnreadable(Conflict):
     """A stored checkpoint cannot be read."""
 
@@ -350,6 +356,18 @@ class StepTimeout(StepError):
 
     code = "step_timeout"
     retryable = True
+
+
+class MergeConflict(StepError):
+    """Two lanes have written one key, and nothing says how to merge it."""
+
+    code = "merge_conflict"
+
+
+class JoinDeadlock(StepError):
+    """Joins wait for each other."""
+
+    code = "join_deadlock"
 
 
 class Poisoned(StepError):

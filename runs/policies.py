@@ -91,6 +91,13 @@ def check_steer(actor: Actor, run: Run) -> None:
         raise NotACandidate("Only people who are asked about this run may rewind or edit it.")
 
 
+def check_retry(actor: Actor, run: Run) -> None:
+    """Let a failed run go on: operators."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, frozenset({"operator"}), "retry runs")
+
+
 def check_decide(actor: Actor, run: Run, approval: Approval) -> None:
     """Answer or revise an approval."""
     check_view(actor, run.project_id)
@@ -125,6 +132,10 @@ def can_decide(actor: Actor, run: Run, approval: Approval) -> bool:
 
 def can_steer(actor: Actor, run: Run) -> bool:
     return can(check_steer, actor, run)
+
+
+def can_retry(actor: Actor, run: Run) -> bool:
+    return can(check_retry, actor, run)
 
 
 def can_cancel(actor: Actor, run: Run) -> bool:

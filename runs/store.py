@@ -72,6 +72,7 @@ FENCED: Final = "HL001"
 LOCK_SPACE: Final = 0x4849  # "HI": the first half of our two-part advisory lock keys
 SWEEPER_LOCK: Final = 0
 PATCH_OVERHEAD: Final = 256
+BESIDE_LEAST: Final = 16_384  # bytes of patches before a lane among others stops to write a snapshot
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 KEY_SECONDS: Final = 5.0  # how long a request waits for the first one with the same idempotency key
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
@@ -96,6 +97,7 @@ class Held:
     attempt: int = 1
     failures: int = 0
     crashes: int = 0
+    earlier: int = 0  # attempts before the last Retry; what a policy allows counts from there
     is_fresh: bool = False  # made and claimed in one statement: nothing was ever done at this address
 
 
@@ -140,8 +142,15 @@ class Weights:
     def of(cls, run: Run) -> Weights:
         return cls(run.patch_weight, run.snapshot_size, fresh=run.snapshot_no == 0 and run.branch > 1)
 
-    def wants_snapshot(self, size: int) -> bool:
-        return self.fresh or self.patches + size + PATCH_OVERHEAD > self.snapshot
+    def wants_snapshot(self, size: int, *, beside: bool = False) -> bool:
+        """Whether the next checkpoint is a snapshot. beside: other lanes live, and a snapshot takes the run's lock: small
+        documents would have one at every other step, so there it waits until it spares some reading."""
+        least = BESIDE_LEAST if beside else 0
+        return self.fresh or self.patches + size + PATCH_OVERHEAD > max(self.snapshot, least)
+
+    def see(self, *, patches: int, snapshot: int) -> None:
+        """Take over what stands on the run row after a commit: sibling lanes write patches too."""
+        self.fresh, self.patches, self.snapshot = False, patches, snapshot
 
     def note(self, *, patch_size: int, snapshot_size: int | None) -> None:
         self.fresh = False
@@ -312,7 +321,10 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
         run = lock_run(run_id)
         if run.branch != branch or run.status not in (RunStatus.QUEUED, RunStatus.RUNNING):
             return None
-        held = _take_step(run, address, worker)
+        if run.error is not None:
+            return None  # it drains after a failure: nothing new begins
+        found = _with_room(run, address)
+        held = _take_step(run, found, worker) if found else None
         if held is None:
             return None
         if run.status == RunStatus.QUEUED:
@@ -321,6 +333,24 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
             run.save(update_fields=["status", "started_at"])
         position = read_position(run_id, run.head)
         return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
+
+
+def _with_room(run: Run, address: str) -> str | None:
+    """The step to take for a hint: of a fan-out, the lowest item that is ready, if it has room for one more."""
+    lane = (
+        Step.objects.filter(run=run, branch=run.branch, address=address)
+        .values_list("lane", flat=True)
+        .first()
+    )
+    outer, is_item, _ = (lane or "").partition("#")
+    if not is_item:
+        return address
+    items = Step.objects.filter(run=run, branch=run.branch, lane__startswith=f"{outer}#")
+    executing = items.filter(status=StepStatus.EXECUTING).count()
+    if executing >= at.lane_at(read_position(run.pk, run.head), outer)["fan"]["at_once"]:
+        return None
+    ready = items.filter(status=StepStatus.READY).values_list("lane", "address")
+    return min(ready, key=lambda row: int(row[0].partition("#")[2]), default=("", None))[1]
 
 
 def _take_step(run: Run, address: str, worker: int) -> Held | None:
@@ -338,27 +368,37 @@ def _take_step(run: Run, address: str, worker: int) -> Held | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    lane, node, visit, failures, crashes = row
+    lane, node, visit, failures, crashes, earlier = row
     step = LiveStep(lane, node, address, visit)
-    attempt = failures + crashes + 1
-    return Held(run.pk, run.branch, step, run.epoch, token, worker, attempt, failures, crashes)
+    attempt = earlier + failures + crashes + 1
+    return Held(run.pk, run.branch, step, run.epoch, token, worker, attempt, failures, crashes, earlier)
 
 
 def commit_step(
-    held: Held, transition: Transition, *, position: dict[str, Any], head: int, weights: Weights, go_on: bool
+    held: Held,
+    transition: Transition,
+    *,
+    position: dict[str, Any] | None,
+    head: int | None,
+    weights: Weights,
+    go_on: bool,
 ) -> Committed:
     """Commit a completed step and, if `go_on`, claim the next one in the same statement. Raises `LateResult`.
 
     For transitions with one event, one checkpoint and one next step; all others go through `commit`.
+    position, head: the document and the checkpoint before, of a lane that is alone. None beside other lanes, which may have
+    moved on: then no snapshot is written, and the parent is the run's head. Raises `SnapshotDue` if one has to be.
     """
     assert transition.checkpoint is not None
     following, event = transition.next_steps[0], transition.events[0]
     ops = canonical.dumps(transition.checkpoint.ops)
-    snapshot = canonical.dumps(position) if weights.wants_snapshot(len(ops.encode())) else None
+    due = weights.wants_snapshot(len(ops.encode()), beside=position is None)
+    if due and position is None:
+        raise SnapshotDue()
+    snapshot = canonical.dumps(position) if due else None
     payload, salt = canonical.dumps(event.payload), os.urandom(16)
     payload_hash = chain.payload_hash(salt, payload)
     token = uuid.uuid4() if go_on else None
-    size, snapshot_size = len(ops.encode()), None if snapshot is None else len(snapshot.encode())
     parameters = {
         "run": held.run_id,
         "branch": held.branch,
@@ -382,14 +422,14 @@ def commit_step(
         "lease": settings.HITL_LEASE_SECONDS,
     }
     row = _land("commit_step", parameters, landed=partial(_landed_step, held, salt))
-    weights.note(patch_size=size, snapshot_size=snapshot_size)
+    weights.see(patches=row.patch_weight, snapshot=row.snapshot_size)
     if token is None:
         return Committed(row.checkpoint_no, row.snapshot_no, None)
     claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker, is_fresh=True)
     return Committed(row.checkpoint_no, row.snapshot_no, claimed)
 
 
-def commit_call(held: Held, call: Call, *, head: int, ordinal: int) -> None:
+def commit_call(held: Held, call: Call, *, ordinal: int) -> None:
     """Commit the result of a call. Raises `LateResult`."""
     parameters = {
         "run": held.run_id,
@@ -400,7 +440,6 @@ def commit_call(held: Held, call: Call, *, head: int, ordinal: int) -> None:
         "name": call.name,
         "occurrence": call.occurrence,
         "ordinal": ordinal,
-        "after": head,
         "args_digest": call.args_digest,
         "result": call.result,
         "effect": call.effect,
@@ -497,6 +536,8 @@ class _Landed:
 
     checkpoint_no: int
     snapshot_no: int
+    snapshot_size: int
+    patch_weight: int
 
 
 def _landed_step(held: Held, salt: bytes) -> _Landed | None:
@@ -505,7 +546,9 @@ def _landed_step(held: Held, salt: bytes) -> _Landed | None:
     no = mine.values_list("checkpoint", flat=True).first()
     if no is None:
         return None
-    return _Landed(no, Checkpoint.objects.values_list("snapshot_no", flat=True).get(run=held.run_id, no=no))
+    snapshot_no = Checkpoint.objects.values_list("snapshot_no", flat=True).get(run=held.run_id, no=no)
+    run = Run.objects.values("snapshot_size", "patch_weight").get(pk=held.run_id)
+    return _Landed(no, snapshot_no, run["snapshot_size"], run["patch_weight"])
 
 
 def _landed_call(held: Held, call: Call) -> bool | None:
@@ -537,6 +580,26 @@ def is_written(held: Held, kind: str) -> bool:
 # ---- commits under the run's lock
 
 
+class SnapshotDue(Exception):
+    """A lane beside others would have to write a snapshot: that is taken of the true document, under the lock."""
+
+
+def check_fence(run: Run, held: Held) -> None:
+    """The run is locked: whether the step is still ours. Raises `LateResult`."""
+    mine = Step.objects.select_for_update(no_key=True).filter(
+        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+    )
+    if run.epoch != held.epoch or not mine.exists():
+        raise LateResult()
+
+
+def unfinished_rows(run: Run, addresses: Sequence[str]) -> list[Step]:
+    """The rows of these steps on the run's branch that were begun and have not come to a good end."""
+    rows = Step.objects.filter(run=run, branch=run.branch, address__in=list(addresses))
+    done = (StepStatus.COMPLETED, StepStatus.VOID)
+    return list(rows.exclude(status__in=done).only("address", "status", "error", "node"))
+
+
 @dataclass(slots=True)
 class Writer:
     """Stores one transition of a locked run. Use `commit`."""
@@ -555,7 +618,7 @@ class Writer:
 
     def write(self) -> None:
         if self.held:
-            self._check_fence(self.held)
+            check_fence(self.run, self.held)
         self._close()
         if self.transition.raise_epoch:
             self._set(epoch=self.run.epoch + 1)
@@ -572,13 +635,6 @@ class Writer:
         for name, value in values.items():
             setattr(self.run, name, value)
         self.changed.update(values)
-
-    def _check_fence(self, held: Held) -> None:
-        mine = Step.objects.select_for_update(no_key=True).filter(
-            run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
-        )
-        if self.run.epoch != held.epoch or not mine.exists():
-            raise LateResult()
 
     def _close(self) -> None:
         """Close what the transition leaves behind: waits and approvals of some steps, or of the whole run."""
@@ -633,9 +689,13 @@ class Writer:
     def _end_steps(self) -> None:
         for change in self.transition.steps:
             ended = change.status not in LIVE_STEPS
-            Step.objects.filter(
-                run=self.run, branch=self.run.branch, address=change.address, status__in=LIVE_STEPS
-            ).update(
+            rows = Step.objects.filter(run=self.run, branch=self.run.branch, address=change.address)
+            if self.transition.forgives:
+                attempts = F("earlier") + F("failures") + F("crashes")
+                rows.update(status=change.status, ended_at=None, hinted_at=self.moment, earlier=attempts)
+                rows.update(failures=0, crashes=0)
+                continue
+            rows.filter(status__in=LIVE_STEPS).update(
                 status=change.status,
                 token=None,
                 lease_until=None,
@@ -682,6 +742,8 @@ class Writer:
             )
 
     def _begin_steps(self) -> None:
+        ready = [(step, StepStatus.READY) for step in self.transition.next_steps]
+        waiting = [(step, StepStatus.WAITING) for step in self.transition.waiting_steps]
         Step.objects.bulk_create(
             Step(
                 run=self.run,
@@ -690,10 +752,10 @@ class Writer:
                 lane=step.lane,
                 node=step.node,
                 visit=step.visit,
-                status=StepStatus.READY,
+                status=status,
                 epoch=self.run.epoch,
             )
-            for step in self.transition.next_steps
+            for step, status in [*ready, *waiting]
         )
 
     def _open_waits(self) -> None:
@@ -777,6 +839,8 @@ class Writer:
             self._set(status=transition.status.value)
         if transition.error is not None:
             self._set(error=transition.error)
+        if transition.forgives:
+            self._set(error=None, finished_at=None)
         if transition.ended and self.run.status == RunStatus.COMPLETED:
             self._set(output=canonical.dumps(transition.output))
         if transition.ended and self.run.status in TERMINAL:
@@ -1052,7 +1116,7 @@ _UNHINTED: Final = """
       SELECT step.run_id, step.branch, step.address
       FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
       WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %(after)s)
-        AND run.status IN ('queued', 'running')
+        AND run.status IN ('queued', 'running') AND run.error IS NULL
       ORDER BY step.hinted_at LIMIT %(limit)s FOR NO KEY UPDATE OF step SKIP LOCKED
     )
     UPDATE runs_step step SET hinted_at = now() FROM chosen

@@ -6,6 +6,7 @@ stops the start, naming module, node and reason.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from importlib.util import find_spec
 from runs.engine import Workflow
 from runs.errors import UnknownWorkflow, WorkflowError
 
+logger = logging.getLogger(__name__)
 _by_name: dict[str, dict[str, Workflow]] = {}
 
 
@@ -42,6 +44,8 @@ def register_module(module: object) -> None:
 def register(workflow: Workflow) -> None:
     """Check a workflow and make it known. Raises `WorkflowError`."""
     workflow.validate()
+    for warning in workflow.graph.warnings:
+        logger.warning("%s: %s", workflow.name, warning)
     versions = _by_name.setdefault(workflow.name, {})
     known = versions.get(workflow.version)
     if known is not None and known is not workflow and known.fingerprint != workflow.fingerprint:
@@ -64,12 +68,18 @@ def get(name: str, version: str | None = None) -> Workflow:
         raise UnknownWorkflow(f"No workflow is named {name!r}. Registered: {known}.")
     if version is None:
         return newest(versions)
-    found = versions.get(version) or versions.get(version.partition("+dev.")[0])
+    found = find(name, version)
     if found is None:
         raise UnknownWorkflow(
             f"{name!r} has no version {version!r}. Registered: {', '.join(sorted(versions))}."
         )
     return found
+
+
+def find(name: str, version: str) -> Workflow | None:
+    """The workflow of this name and version, or None: for who only looks, and must see runs of workflows that are gone."""
+    versions = _by_name.get(name, {})
+    return versions.get(version) or versions.get(version.partition("+dev.")[0])
 
 
 def every() -> Iterator[Workflow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -81,6 +82,12 @@ class Decision(BaseModel):
     message: Annotated[Text, Field(description="A reason, or with `respond` the answer.")] = ""
 
 
+Lane = Annotated[
+    str | None,
+    Field(max_length=100, description="Which lane, if the run has several; as in `lanes` of the run."),
+]
+
+
 class DecisionBody(Body):
     """An answer to an approval: a decision for each action, or `type` alone where there is only one action."""
 
@@ -126,6 +133,15 @@ class DecisionBody(Body):
             raise BadRequest(f"Say {both[0]} inside decisions, or leave decisions out.", errors=errors)
 
 
+class RunDecisionBody(DecisionBody):
+    """An answer to what a run asks, if that is one thing; else with the lane that asks it, or its id."""
+
+    approval: Annotated[
+        UUID | None, Field(strict=False, description="The approval, if several are open.")
+    ] = None
+    lane: Lane = None
+
+
 class RevisionBody(Body):
     """New arguments of actions, without a vote."""
 
@@ -148,6 +164,13 @@ class StateBody(Body):
     limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
 
     version: Version | None = None
+    lane: Lane = None
+    lane_version: Annotated[
+        int | None,
+        Field(
+            ge=0, description="With `lane`, instead of `version`: what sibling lanes do is no matter then."
+        ),
+    ] = None
     changes: Annotated[Object, Field(min_length=1, description="Field of the state: its new value.")]
     reason: Text
 
@@ -161,6 +184,7 @@ class RewindBody(Body):
     checkpoint: Annotated[int, Field(ge=0)]
     reason: Text
     state: Annotated[Object | None, Field(description="Field of the state: its new value.")] = None
+    lane: Lane = None
     calls: CallsMode = "reuse"
     version: Version | None = None
 
@@ -170,6 +194,13 @@ class PreviewBody(Body):
 
     checkpoint: Annotated[int, Field(ge=0)]
     calls: CallsMode = "reuse"
+
+
+class RetryBody(Body):
+    """Why a failed run goes on."""
+
+    reason: Text = ""
+    version: Version | None = None
 
 
 class CancelBody(Body):

@@ -5,6 +5,7 @@ The shapes are the description of the API too (`runs.api.schema`), so a field th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import UUID
@@ -154,13 +155,65 @@ class ApprovalDocument(TypedDict):
 
 
 @exact
+class WriteDocument(TypedDict):
+    node: str
+    address: str
+    value: Any
+
+
+@exact
+class ConflictDocument(TypedDict):
+    """Two writes of one key by lanes that had not seen each other's. `state` shows the value from before the split."""
+
+    key: str
+    steps: Annotated[list[WriteDocument], Field(description="Both sides, in lane order.")]
+
+
+@exact
+class LaneDocument(TypedDict):
+    """One of the paths of a run that are active at once."""
+
+    lane: Annotated[str, Field(description="Names the lane; `0` while there is only one.")]
+    node: Annotated[str, Field(description="Where it stands; `outer/inner` in a nested workflow.")]
+    address: Annotated[str, Field(description="The step it stands at.")]
+    status: Annotated[
+        Literal["live", "arrived", "ended"],
+        Field(
+            description="Live: its step is to do, under way or waiting. Arrived: done, and waiting at a join."
+        ),
+    ]
+    waits_at: Annotated[
+        str | None, Field(description="Arrived: the node at which it waits for its siblings.")
+    ]
+    version: Annotated[
+        int,
+        Field(
+            description="Raised by every commit of this lane and every edit of its state; not by siblings."
+        ),
+    ]
+    state: Annotated[Object, Field(description="The state as this lane sees it.")]
+    conflicts: Annotated[list[ConflictDocument], Field(description="In what it has joined.")]
+    approvals: Annotated[list[Id], Field(description="What it asks of people now.")]
+
+
+@exact
 class RunDocument(RunSummary):
     """A run, whole."""
 
     input: Object
     state: Annotated[
-        Object | None, Field(description="The state at the head; null only if it is unreadable.")
+        Object | None,
+        Field(
+            description="The state at the head: of all lanes, as if they ended now. Null only if it is unreadable."
+        ),
     ]
+    lanes: Annotated[
+        list[LaneDocument],
+        Field(
+            description="In lane order; those of a nested workflow after the one around them. Empty at the end."
+        ),
+    ]
+    conflicts: Annotated[list[ConflictDocument], Field(description="Keys that lanes cannot agree on.")]
     unreadable: Annotated[
         str, Field(description="Why the state cannot be read; empty if it can. Rewind past it.")
     ]
@@ -245,6 +298,8 @@ class CheckpointDocument(CheckpointSummary):
     """A checkpoint with the state at it, and what it changed against its parent (RFC 6902)."""
 
     state: Object
+    lanes: list[LaneDocument]
+    conflicts: list[ConflictDocument]
     next: list[str]
     patch: list[PatchOp]
 
@@ -270,6 +325,9 @@ class StepDocument(TypedDict):
     """One visit of one node. attempt counts failures and crashes; entries counts every time a worker took it."""
 
     address: str
+    lane: Annotated[
+        str, Field(description="`outer/inner` in a nested workflow, `lane#2` for item 2 of a fan-out.")
+    ]
     node: str
     branch: int
     visit: int
@@ -340,8 +398,8 @@ class PreviewDocument(TypedDict):
 @exact
 class WorkflowNode(TypedDict):
     name: str
-    kind: Literal["function", "approval"]
-    next: list[str]
+    kind: Literal["function", "approval", "fan_out", "subflow"]
+    next: Annotated[list[str], Field(description="All of them are taken, or the one that is chosen.")]
 
 
 @exact
@@ -439,17 +497,32 @@ def run_summary(run: Run) -> RunSummary:
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
     """A run, whole. Reads what it stands at and what it asks of people: four queries at most."""
     head, fault = queries.head_or_fault(run)
+    pending = queries.pending(run.pk)
     return {
         **run_summary(run),
         "input": canonical.loads(run.input),
         "state": None if head is None else at.state(head),
+        "lanes": [] if head is None else _lanes(head, pending),
+        "conflicts": [] if head is None else _conflicts(head),
         "unreadable": fault,
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
-        "pending_approvals": [
-            approval_document(approval, actor=actor) for approval in queries.pending(run.pk)
-        ],
+        "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
     }
+
+
+def _lanes(head: dict[str, Any], pending: Sequence[Approval]) -> list[LaneDocument]:
+    asked: dict[str, list[str]] = {}
+    lane_of = {step.address: step.lane.partition("#")[0] for step in at.all_steps(head)}
+    for approval in pending:
+        asked.setdefault(lane_of.get(approval.address, ""), []).append(str(approval.pk))
+    rows: Any = [{**row, "approvals": asked.get(str(row["lane"]), [])} for row in at.lanes(head)]
+    return list(rows)
+
+
+def _conflicts(position: dict[str, Any]) -> list[ConflictDocument]:
+    found: Any = [conflict.as_dict() for conflict in at.every_conflict(position)]
+    return list(found)
 
 
 def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
@@ -538,6 +611,8 @@ def checkpoint_document(moment: Moment) -> CheckpointDocument:
     return {
         **checkpoint_summary(moment.checkpoint),
         "state": moment.state,
+        "lanes": _lanes(moment.position, []),
+        "conflicts": _conflicts(moment.position),
         "next": _nodes(moment.position),
         "patch": patch_between(before, moment.state),
     }
@@ -566,6 +641,7 @@ def step_document(visit: Visit) -> StepDocument:
     step: Step = visit.step
     return {
         "address": step.address,
+        "lane": step.lane,
         "node": step.node,
         "branch": step.branch,
         "visit": step.visit,

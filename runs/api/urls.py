@@ -17,6 +17,8 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/rewind": views.Rewind,
     "runs/<any_uuid:id>/rewind/preview": views.RewindPreview,
     "runs/<any_uuid:id>/state": views.RunState,
+    "runs/<any_uuid:id>/retry": views.Retry,
+    "runs/<any_uuid:id>/decide": views.DecideRun,
     "runs/<any_uuid:id>/cancel": views.Cancel,
     "approvals": views.Approvals,
     "approvals/<any_uuid:id>": views.ApprovalDetail,

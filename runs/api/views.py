@@ -223,7 +223,7 @@ class Rewind(Endpoint):
         headers=[ID_PARAMETER, IF_MATCH],
         answer_headers=OF_RUN,
         answers={202: documents.RunDocument},
-        errors=STEERING,
+        errors=[*STEERING, "ambiguous_target", "unknown_lane"],
         examples={
             "Again with another amount": {"checkpoint": 1, "reason": "wrong amount", "state": {"amount": 10}}
         },
@@ -239,6 +239,7 @@ class Rewind(Endpoint):
             changes=body.state,
             calls=body.calls,
             version=parameters.version(request, body.version),
+            lane=body.lane,
         )
         return _run(actor_of(request), run, status=202)
 
@@ -259,9 +260,18 @@ class RunState(Endpoint):
             "step_executing",
             "already_terminal",
             "ambiguous_target",
+            "unknown_lane",
             "event_not_allowed",
         ],
-        examples={"Another note": {"version": 7, "changes": {"note": "y"}, "reason": "the customer called"}},
+        examples={
+            "Another note": {"version": 7, "changes": {"note": "y"}, "reason": "the customer called"},
+            "In one of several lanes": {
+                "lane": "5b1f0c9a7e21",
+                "lane_version": 3,
+                "changes": {"note": "y"},
+                "reason": "the customer called",
+            },
+        },
     )
     def patch(self, request: Request, id: UUID) -> Response:
         query(request, parameters.NoQuery)
@@ -272,8 +282,44 @@ class RunState(Endpoint):
             version=parameters.version(request, body.version),
             changes=body.changes,
             reason=body.reason,
+            lane=body.lane,
+            lane_version=body.lane_version,
         )
         return _run(actor_of(request), run)
+
+
+class Retry(Endpoint):
+    @described(
+        operation_id="retry_run",
+        summary="Let a failed run go on",
+        description="Only what failed or had not run is run, each step with its attempts allowed anew; results of other "
+        "lanes stay. What people had not answered is asked again.",
+        body=bodies.RetryBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answer_headers=OF_RUN,
+        answers={202: documents.RunDocument},
+        errors=[
+            "not_found",
+            "missing_scope",
+            "busy",
+            "checkpoint_unreadable",
+            "stale_version",
+            "nothing_to_run",
+            "already_terminal",
+            "event_not_allowed",
+        ],
+        examples={"The bank answers again": {"reason": "the bank answers again"}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.RetryBody)
+        run = operations.retry(
+            actor=actor_of(request),
+            run_id=id,
+            reason=body.reason,
+            version=parameters.version(request, body.version),
+        )
+        return _run(actor_of(request), run, status=202)
 
 
 class Cancel(Endpoint):
@@ -359,19 +405,40 @@ class Decide(Endpoint):
         },
     )
     def post(self, request: Request, id: UUID) -> Response:
-        actor = actor_of(request)
         query(request, parameters.NoQuery)
-        body = read(request, bodies.DecisionBody)
-        decisions = body.spelled_out(queries.action_keys(actor.project.pk, id))
-        answer = Answer(
-            approval_id=id,
-            version=parameters.version(request, body.version),
-            digest=body.digest,
-            decisions=[_decision(decision) for decision in decisions],
-            comment=body.comment,
+        return _answered(request, id, read(request, bodies.DecisionBody))
+
+
+class DecideRun(Endpoint):
+    document = "args"
+
+    @described(
+        operation_id="decide_run",
+        summary="Decide what a run asks",
+        description="Like deciding an approval, for who knows the run alone. If it asks several things at once, 409 "
+        "`ambiguous_target` lists `approvals` and the `lanes` that ask them; name one.",
+        body=bodies.RunDecisionBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answers={200: documents.Decided, 202: documents.Decided},
+        errors=[
+            *ANSWERING,
+            "reason_required",
+            "editor_may_not_approve",
+            "decision_not_allowed",
+            "ambiguous_target",
+        ],
+        examples={
+            "Approve the only question": {"version": 1, "type": "approve"},
+            "Of one lane": {"lane": "5b1f0c9a7e21", "version": 1, "type": "reject", "message": "too much"},
+        },
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.RunDecisionBody)
+        asked = operations.only_approval(
+            actor=actor_of(request), run_id=id, approval_id=body.approval, lane=body.lane
         )
-        operations.decide(actor=actor, answers=[answer])
-        return _decided(actor, id)
+        return _answered(request, asked.pk, body)
 
 
 class Revise(Endpoint):
@@ -465,6 +532,20 @@ def _run(actor: Actor, run: Run, *, status: int = 200, **headers: str) -> Respon
 
 def _approval(actor: Actor, approval: Approval) -> Response:
     return rendered(documents.approval_document(approval, actor=actor), ETag=f'"{approval.version}"')
+
+
+def _answered(request: Request, approval_id: UUID, body: bodies.DecisionBody) -> Response:
+    actor = actor_of(request)
+    decisions = body.spelled_out(queries.action_keys(actor.project.pk, approval_id))
+    answer = Answer(
+        approval_id=approval_id,
+        version=parameters.version(request, body.version),
+        digest=body.digest,
+        decisions=[_decision(decision) for decision in decisions],
+        comment=body.comment,
+    )
+    operations.decide(actor=actor, answers=[answer])
+    return _decided(actor, approval_id)
 
 
 def _decided(actor: Actor, approval_id: UUID) -> Response:

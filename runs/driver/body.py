@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +20,22 @@ from runs.engine.workflow import Workflow
 _MAX_TRACEBACK = 8_000
 
 
+Body = Callable[..., Any]
+
+
 @dataclass(frozen=True, slots=True)
 class StepScope:
-    """What a body works on: the step, the state as it sees it, and its context."""
+    """What a body works on: the step, the state as it sees it, and its context.
+
+    workflow: the run's. body: what runs instead of the node's own; extra: what it is given besides (an item).
+    """
 
     workflow: Workflow
     step: LiveStep
     state: Any
     context: Context
+    body: Body | None = None
+    extra: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +73,11 @@ def run_body(scope: StepScope) -> Outcome:
     """Run the body. What a port raises passes through, first of all `LateResult`: the worker lets go of the step."""
     node = scope.workflow.nodes[scope.step.node]
     try:
-        value = node.body(scope.state, scope.context)
+        value = (scope.body or node.body)(scope.state, scope.context, *scope.extra)
         if node.approval is None:
             return Completed(value)
         document = document_of(
-            value, way=scope.workflow.way(node.name), options=node.approval, node=node.name
+            value, way=scope.workflow.way(scope.step.node), options=node.approval, node=node.name
         )
         return Asked(document, canonical.digest(document))
     except Interrupted as interruption:

@@ -95,6 +95,7 @@ class Context:
     branch: int
     answers: Mapping[str, Any]
     port: Port
+    failures: Mapping[str, Any] = field(default_factory=dict)
     _entries: dict[tuple[str, str], Entry] | None = None
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -272,6 +273,11 @@ class Context:
             answer["at"],
             answer["actions"],
         )
+
+    def failure(self, node: str) -> Mapping[str, Json] | None:
+        """Why a node failed on the way here (`on_error`): `code`, `message`, `step` and more; None if it did not."""
+        found: Mapping[str, Json] | None = self.failures.get(node)
+        return found
 
     def _answer(self, node: str) -> Any:
         if node not in self.answers:

@@ -5,8 +5,9 @@ Authors import from here:
     from runs.engine import Action, Ask, Retry, Workflow, START, END, append
 """
 
+from runs.engine.graph import END, START
 from runs.engine.retry import Retry
 from runs.engine.state import append
-from runs.engine.workflow import END, START, Action, Ask, Workflow
+from runs.engine.workflow import Action, Ask, Workflow
 
 __all__ = ["END", "START", "Action", "Ask", "Retry", "Workflow", "append"]

@@ -1,16 +1,21 @@
 """Every change to a run, as a pure function from (run, command) to a `Transition`.
 
 Theory. A run is an aggregate: its position (the document of the head checkpoint) and a few facts beside it. A command
-comes from a worker (`complete`, `park`, `fail`), from people (`answer`, `edit_state`, `rewind`, `cancel`) or from the
-sweeper (`wake`, `take_over`). The function checks that the command is possible, changes the position through a recorder,
+comes from a worker (`complete`, `park`, `fail`), from people (`answer`, `edit_state`, `rewind`, `retry`, `cancel`) or from
+the sweeper (`wake`, `take_over`). The function checks that the command is possible, changes the position through a recorder,
 and returns what to store: events, checkpoint patch, step, wait and approval changes. It reads no clock and no database:
 waits are durations, and the statement that commits adds the database's time.
+
+Lanes. A worker's position may lack what sibling lanes have committed since it was read. That does no harm to what a lane
+does to itself; all else is worked out again on the true document, under the run's lock, from what the body had returned
+(`resolve`), so no body runs twice. If a step fails finally the run drains: nothing is claimed any more, steps that execute
+may still commit, and when none is left the run has failed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -18,12 +23,13 @@ from pydantic import BaseModel
 from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.lanes import Lanes, Move, finish_item, is_local, open_fan, open_scope
 from runs.engine.patch import Op, Recorder
 from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
 from runs.engine.state import Write, storable
-from runs.engine.status import TERMINAL, RunEvent, RunStatus, StepStatus, after
-from runs.engine.workflow import END, Node, Workflow
+from runs.engine.status import LIVE_STEPS, TERMINAL, RunEvent, RunStatus, StepStatus, after
+from runs.engine.workflow import Node, Workflow
 from runs.errors import (
     AlreadyTerminal,
     ApprovalTimeout,
@@ -44,7 +50,9 @@ class Aggregate:
     """A run as the engine sees it.
 
     position: the document of the head checkpoint; transitions change it in place.
-    values: the state's Python values by field, kept beside the position so that they are not parsed for every step.
+    values: Python values by field of the state as the acting lane sees it, so that they are not parsed for every step.
+    rows: status of every unfinished step of the branch by address, of lanes that have siblings; errors: of those that failed.
+    draining: a step has failed finally, the run waits for those that execute.
     """
 
     run_id: str
@@ -55,6 +63,13 @@ class Aggregate:
     position: dict[str, Any]
     values: dict[str, Any]
     executing: frozenset[str] = frozenset()
+    rows: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, dict[str, Json]] = field(default_factory=dict)
+    draining: bool = False
+
+    def workflow_of(self, lane: str) -> Workflow:
+        """The workflow that a lane is in."""
+        return at.workflow_of(self.workflow, self.position, lane)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +131,30 @@ class Transition:
     ended: bool = False
     steps: list[StepChange] = field(default_factory=list)
     next_steps: list[LiveStep] = field(default_factory=list)
+    waiting_steps: list[LiveStep] = field(default_factory=list)
     wait: Wait | None = None
     opened: Opened | None = None
     close_waits_of: list[str] = field(default_factory=list)
     close_everything: str = ""
     raise_epoch: bool = False
     values: dict[str, Any] | None = None
+    forgives: bool = False
+    hints: list[str] = field(default_factory=list)
 
     @property
     def ready(self) -> list[str]:
         """Addresses of the steps that a worker may take now."""
         woken = [change.address for change in self.steps if change.status is StepStatus.READY]
-        return woken + [step.address for step in self.next_steps]
+        return list(dict.fromkeys([*woken, *(step.address for step in self.next_steps), *self.hints]))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a body's result comes to, whatever siblings do: the writes, and the nodes that its lane wants to go to."""
+
+    writes: Sequence[Write]
+    values: dict[str, Any]
+    targets: Sequence[str]
 
 
 # ---- a worker's commands
@@ -145,62 +172,136 @@ def start(run: Aggregate) -> Transition:
 
 def complete(run: Aggregate, step: LiveStep, update: Any) -> Transition:
     """A node returned. Raises a `StepError` if its update cannot be taken; then nothing has changed."""
-    schema = run.workflow.schema
+    return settle(run, step, resolve(run, step, update))
+
+
+def resolve(run: Aggregate, step: LiveStep, update: Any) -> Resolved:
+    """Check what a node returned and ask its router. Raises a `StepError`, or what the router raises."""
+    schema = run.workflow_of(step.lane).schema
     writes = schema.writes(run.values, update)
     values = dict(run.values)
     schema.keep(values, writes)
-    target = _route(run.workflow, step.node, lambda: (schema.view(values),))
+    targets = _route(run, step, lambda: (schema.view(values),))
+    return Resolved(writes, values, targets)
+
+
+def is_lanes_own(run: Aggregate, step: LiveStep, resolved: Resolved) -> bool:
+    """Whether committing this changes nothing but the step's own lane."""
+    return is_local(run.workflow, run.position, step, _plan(run, step, resolved.targets))
+
+
+def settle(run: Aggregate, step: LiveStep, resolved: Resolved, *, local: bool = False) -> Transition:
+    """Commit a node's result. local: as `is_lanes_own` answered."""
     event = Event("step_completed", {"visit": step.visit}, step.node, step.address)
-    return _go_on(run, step, writes=writes, values=values, target=target, kind="step", event=event)
+    return _go_on(
+        run,
+        step,
+        writes=resolved.writes,
+        values=resolved.values,
+        targets=resolved.targets,
+        kind="step",
+        event=event,
+        local=local,
+    )
+
+
+def begin_items(run: Aggregate, step: LiveStep, count: int) -> Transition:
+    """A fan-out has listed its items: the first of them are ready, its own step waits for all."""
+    _refuse_ended(run)
+    options = run.workflow.nodes[step.node].fan_out
+    assert options is not None
+    recorder = Recorder(run.position)
+    at_once = min(options.concurrency, options.max_open or options.concurrency)
+    begun = open_fan(recorder, step, count=count, at_once=at_once)
+    event = Event("fan_out_started", {"visit": step.visit, "items": count}, step.node, step.address)
+    return _inside(run, step, recorder, event, begun)
+
+
+def complete_item(
+    run: Aggregate, step: LiveStep, result: Json, *, error: dict[str, Json] | None = None
+) -> Transition:
+    """An item has its result, or an error that is collected. The last one lets the fan-out's own step go on."""
+    _refuse_ended(run)
+    recorder = Recorder(run.position)
+    is_last = finish_item(recorder, step, result)
+    facts: dict[str, Json] = {"visit": step.visit, "item": step.item}
+    event = Event("step_completed", facts, step.node, step.address)
+    if error is not None:
+        event = Event("step_failed", {**facts, "error": error, "collected": True}, step.node, step.address)
+    ended = StepStatus.COMPLETED if error is None else StepStatus.FAILED
+    transition = Transition(
+        events=[event],
+        checkpoint=Checkpoint("step", recorder.ops, step.node, step.address),
+        steps=[StepChange(step.address, ended, error=error, failed=error is not None)],
+    )
+    if is_last:
+        outer = at.outer_step(run.position, step.lane)
+        assert outer is not None
+        transition.steps.append(StepChange(outer.address, StepStatus.READY))
+    else:
+        _begin_more(run, step, transition)
+    return _concluded(run, transition, RunEvent.ADVANCED)
+
+
+def enter(run: Aggregate, step: LiveStep, state: dict[str, Json]) -> Transition:
+    """A nested workflow begins with this state; the step around it waits for its end."""
+    _refuse_ended(run)
+    recorder = Recorder(run.position)
+    begun = open_scope(run.workflow, recorder, step, state)
+    event = Event("subflow_started", {"visit": step.visit}, step.node, step.address)
+    return _inside(run, step, recorder, event, begun)
 
 
 def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str) -> Transition:
-    """An approval function has answered: the run waits for people. No checkpoint: the parked one is the one before."""
+    """An approval function has answered: the lane waits for people. No checkpoint: the parked one is the one before."""
+    _refuse_ended(run)
     options = run.workflow.nodes[step.node].approval
-    return Transition(
+    transition = Transition(
         events=[
             Event("approval_opened", {"digest": digest, "title": document["title"]}, step.node, step.address)
         ],
-        status=after(run.status, RunEvent.PARKED),
         steps=[StepChange(step.address, StepStatus.WAITING)],
         wait=Wait(step.address, step.node, "approval", options.due if options else None),
         opened=Opened(step.address, step.node, document, digest),
     )
+    _begin_more(run, step, transition)
+    return _concluded(run, transition, RunEvent.PARKED)
 
 
 def ask_again(run: Aggregate, step: LiveStep, approval_node: str, reason: str) -> Transition:
     """What is about to be done is not what was approved: the lane goes back to the approval, which opens anew."""
+    _refuse_ended(run)
     event = Event("approval_superseded", {"reason": reason, "node": approval_node}, step.node, step.address)
-    status = after(run.status, RunEvent.ADVANCED)
-    back = at.back_to(run.workflow, run.position, lane=step.lane, node=approval_node)
     recorder = Recorder(run.position)
     answers = {k: v for k, v in at.answers(run.position, step.lane).items() if k != approval_node}
-    recorder.put(["root", "lanes", step.lane, "answers"], answers)
-    following = at.move(recorder, lane=step.lane, to=back)
-    return Transition(
+    recorder.put([*at.lane_path(step.lane), "answers"], answers)
+    lanes = Lanes(run.workflow, recorder, step.lane)
+    lanes.go_back(_own_name(step.lane), approval_node)
+    transition = Transition(
         events=[event],
         checkpoint=Checkpoint("step", recorder.ops, step.node, step.address),
-        status=status,
         steps=[StepChange(step.address, StepStatus.VOID, error={"code": reason})],
-        next_steps=[following] if following else [],
+        next_steps=lanes.begun,
         values=run.values,
     )
+    return _concluded(run, transition, RunEvent.ADVANCED)
 
 
 def fail(run: Aggregate, step: LiveStep, error: Json, *, attempt: int, delay: float | None) -> Transition:
-    """An attempt failed. With `delay` it is tried again after so many seconds, otherwise the run fails."""
+    """An attempt failed. With `delay` it is tried again after so many seconds. Otherwise the lane goes where `on_error`
+    says, or the run fails, once every step that executes has come to its end."""
+    _refuse_ended(run)
     facts = {"attempt": attempt, "error": error}
     if delay is not None:
-        return Transition(
+        transition = Transition(
             events=[Event("step_retry_scheduled", {**facts, "delay": delay}, step.node, step.address)],
-            status=after(run.status, RunEvent.PARKED),
             steps=[StepChange(step.address, StepStatus.WAITING, error=error, failed=True)],
             wait=Wait(step.address, step.node, "retry", delay),
         )
-    transition = _failed(run.status, {**error, "step": step.node})
-    transition.events.insert(0, Event("step_failed", facts, step.node, step.address))
-    transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error, failed=True)]
-    return transition
+        _begin_more(run, step, transition)
+        return _concluded(run, transition, RunEvent.PARKED)
+    failed = StepChange(step.address, StepStatus.FAILED, error=error, failed=True)
+    return _step_failed(run, step, failed, Event("step_failed", facts, step.node, step.address))
 
 
 # ---- the sweeper's commands
@@ -208,39 +309,40 @@ def fail(run: Aggregate, step: LiveStep, error: Json, *, attempt: int, delay: fl
 
 def wake(run: Aggregate, step: LiveStep) -> Transition:
     """A retry is due: the step is ready again."""
-    return Transition(
-        status=after(run.status, RunEvent.WOKEN),
+    transition = Transition(
         steps=[StepChange(step.address, StepStatus.READY)],
         close_waits_of=[step.address],
     )
+    return _concluded(run, transition, RunEvent.WOKEN)
 
 
 def take_over(
     run: Aggregate, step: LiveStep, *, reason: str, crashes: int, limit: int, worker: str
 ) -> Transition:
     """The worker of a step is gone. The step is ready again, unless it has ended its worker too often."""
+    _refuse_ended(run)
     facts: dict[str, Json] = {"reason": reason, "crashes": crashes, "worker": worker}
     if crashes < limit:
-        return Transition(
+        transition = Transition(
             events=[Event("step_taken_over", facts, step.node, step.address)],
-            status=after(run.status, RunEvent.TAKEN_OVER),
             steps=[StepChange(step.address, StepStatus.READY, crashed=True)],
         )
+        return _concluded(run, transition, RunEvent.TAKEN_OVER)
     error = error_of(Poisoned(f"The step ended its worker {crashes} times and was set aside.", **facts))
-    transition = _failed(run.status, {**error, "step": step.node})
-    transition.events.insert(0, Event("step_failed", {"error": error, **facts}, step.node, step.address))
-    transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error, crashed=True)]
-    return transition
+    failed = StepChange(step.address, StepStatus.FAILED, error=error, crashed=True)
+    return _step_failed(
+        run, step, failed, Event("step_failed", {"error": error, **facts}, step.node, step.address)
+    )
 
 
 def reopen(run: Aggregate, step: LiveStep, *, reason: str) -> Transition:
     """An open approval no longer shows what is there: it is superseded, and its node is asked for a fresh one."""
-    return Transition(
+    transition = Transition(
         events=[Event("approval_superseded", {"reason": reason}, step.node, step.address)],
-        status=after(run.status, RunEvent.WOKEN),
         steps=[StepChange(step.address, StepStatus.READY)],
         close_waits_of=[step.address],
     )
+    return _concluded(run, transition, RunEvent.WOKEN)
 
 
 def give_up(status: str, error: HitlError) -> Transition:
@@ -256,28 +358,24 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
 
     decision: what the nodes after it see; `decision["actions"]` are the approved arguments.
     """
+    _refuse_ended(run)
     node = run.workflow.nodes[step.node]
     event = Event("approval_decided", {"outcome": outcome, **decision}, step.node, step.address)
     try:
-        target = _way_of(run, node, outcome, decision)
-        if target is None:
+        targets = _way_of(run, step, node, outcome, decision)
+        if targets is None:
             return _refused(run, step, outcome, decision, event)
         return _go_on(
             run,
             step,
             values=run.values,
-            target=target,
+            targets=targets,
             kind="answer",
             event=event,
-            decision=(step.node, decision),
+            decision=(step.name, decision),
         )
-    except Exception as error:  # a router or an output function is an author's code; the decision stands
-        if isinstance(error, HitlError) and not isinstance(error, StepError):
-            raise  # the run's status does not allow it
-        transition = _failed(run.status, {**error_of(error), "step": step.node})
-        transition.events.insert(0, event)
-        transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error_of(error))]
-        return transition
+    except Exception as error:  # noqa: BLE001  # a router is an author's code; the decision stands
+        return _stands(run, step, error, event)
 
 
 def recheck(run: Aggregate, step: LiveStep, decision: dict[str, Json]) -> Transition:
@@ -285,27 +383,33 @@ def recheck(run: Aggregate, step: LiveStep, decision: dict[str, Json]) -> Transi
 
     decision: as in `answer`, with the edited arguments; the node reads them by `ctx.edited`.
     """
+    _refuse_ended(run)
     options = run.workflow.nodes[step.node].approval
     target = options.recheck if options else None
     if target is None:
         raise SchemaViolation(f"{step.node!r} has no recheck.", node=step.node)
     event = Event("approval_superseded", {**decision, "reason": "edited"}, step.node, step.address)
-    return _answered(run, step, target, event, decision)
+    told = (step.name, decision)
+    try:
+        return _go_on(
+            run, step, values=run.values, targets=[target], kind="answer", event=event, decision=told
+        )
+    except Exception as error:  # noqa: BLE001  # a loop that is used up is the run's failure, not the person's
+        return _stands(run, step, error, event)
 
 
 def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason: str) -> Transition:
-    """A person changes the state of a parked or failed run. What is asked of people is asked anew."""
+    """A person changes the state of a lane of a parked or failed run. What the lane asks of people is asked anew."""
     if run.status in TERMINAL and run.status != RunStatus.FAILED:
         raise AlreadyTerminal(
             f"The run is {run.status}; fork it to go on from an edited state.", status=run.status
         )
-    if run.executing:
+    own = [step for step in at.all_steps(run.position) if step.lane.partition("#")[0] == lane]
+    if any(step.address in run.executing for step in own):
         raise StepExecuting()
-    writes = run.workflow.schema.edits(run.values, changes)
-    values = dict(run.values)
-    run.workflow.schema.keep(values, writes)
+    writes, values = _edited(run, lane, run.values, changes)
     recorder = Recorder(run.position)
-    at.write(recorder, writes)
+    _write_edit(run.workflow, recorder, lane, writes)
     event = Event("state_edited", {"changes": {w.key: w.value for w in writes}, "reason": reason})
     transition = Transition(
         events=[event],
@@ -313,11 +417,16 @@ def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason
         status=after(run.status, RunEvent.EDITED),
         values=values,
     )
-    if run.status != RunStatus.FAILED:
-        step = next(step for step in at.live_steps(run.position) if step.lane == lane)
-        transition.steps = [StepChange(step.address, StepStatus.READY)]
-        transition.close_waits_of = [step.address]
-    return transition
+    if run.status == RunStatus.FAILED:
+        return transition
+    opened = at.opened_steps(run.position)
+    asked = [step.address for step in own if step not in opened and _is_to_do(run, step)]
+    if not asked:
+        transition.status = None  # the lane has only arrived, or waits for what is inside its step
+        return transition
+    transition.steps = [StepChange(address, StepStatus.READY) for address in asked]
+    transition.close_waits_of = asked
+    return _concluded(run, transition, RunEvent.EDITED)
 
 
 def rewind(
@@ -326,10 +435,13 @@ def rewind(
     values: dict[str, Any],
     changes: Mapping[str, Json],
     facts: dict[str, Json],
+    *,
+    lane: str = at.ROOT_LANE,
 ) -> Transition:
     """Go back to an earlier position on a new branch: the epoch rises, everything live is void, all of it is to do again.
 
     target, values: position and state of the checkpoint. facts: what the history says about it (checkpoint, reason, calls).
+    changes: what a person changes there, in the state as `lane` sees it.
     """
     steps = at.live_steps(target)
     if not steps:
@@ -338,19 +450,46 @@ def rewind(
         events=[Event("run_rewound", facts)],
         status=after(run.status, RunEvent.REWOUND),
         next_steps=steps,
+        waiting_steps=at.opened_steps(target),
         close_everything="rewound",
         raise_epoch=True,
         values=values,
     )
     if changes:
-        writes = run.workflow.schema.edits(values, changes)
-        run.workflow.schema.keep(values, writes)
+        writes, transition.values = _edited(run, lane, values, changes)
         recorder = Recorder(target)
-        at.write(recorder, writes)
+        _write_edit(run.workflow, recorder, lane, writes)
         transition.checkpoint = Checkpoint("edit", recorder.ops)
         payload = {"changes": {write.key: write.value for write in writes}, "reason": facts.get("reason", "")}
         transition.events.append(Event("state_edited", payload))
     return transition
+
+
+def retry(run: Aggregate, *, reason: str) -> Transition:
+    """Let a failed run go on: what failed or had not run is to do again, with its attempts allowed anew. rows is needed."""
+    if run.status != RunStatus.FAILED:
+        after(run.status, RunEvent.RETRIED)  # says why not
+    waiting = at.opened_steps(run.position)
+    opened = {step.address for step in waiting}
+    known = [step for step in at.all_steps(run.position) if step.address in run.rows]
+    to_do = [step for step in at.live_steps(run.position) if step.address not in run.rows]
+    if not known and not to_do:
+        raise NothingToRun("Every lane of the run had ended; rewind to a checkpoint before.")
+    return Transition(
+        events=[
+            Event(
+                "run_retried", {"reason": reason, "steps": [s.node for s in known if s.address not in opened]}
+            )
+        ],
+        status=after(run.status, RunEvent.RETRIED),
+        steps=[
+            StepChange(step.address, StepStatus.WAITING if step.address in opened else StepStatus.READY)
+            for step in known
+        ],
+        next_steps=to_do,
+        waiting_steps=[step for step in waiting if step.address not in run.rows],
+        forgives=True,
+    )
 
 
 def cancel(status: str, *, reason: str) -> Transition:
@@ -403,56 +542,273 @@ def delay_of(
 # ---- inside
 
 
+def _refuse_ended(run: Aggregate) -> None:
+    """Before anything changes: the position changes in place."""
+    if run.status in TERMINAL:
+        after(run.status, RunEvent.ADVANCED)
+
+
+def _plan(run: Aggregate, step: LiveStep, targets: Sequence[str]) -> list[Move]:
+    return Lanes(run.workflow, Recorder(run.position), step.lane).plan(_own_name(step.lane), targets)
+
+
+def _own_name(lane: str) -> str:
+    return lane.partition("#")[0].rpartition("/")[2]
+
+
 def _go_on(
     run: Aggregate,
     step: LiveStep,
     *,
     values: dict[str, Any],
-    target: str,
+    targets: Sequence[str],
     kind: str,
     event: Event,
     writes: Sequence[Write] = (),
     decision: tuple[str, dict[str, Json]] | None = None,
+    local: bool = False,
 ) -> Transition:
-    status = after(run.status, RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN)
-    move = at.plan(run.workflow, run.position, lane=step.lane, target=target)
-    ends = move.node == END and len(run.position["root"]["order"]) == 1
-    output = _output(run, values, writes) if ends else None
+    event_of_run = RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN
+    after(run.status, event_of_run)  # what the status refuses is refused before anything changes
+    recorder = Recorder(run.position)
+    lanes, lane, output = (
+        Lanes(run.workflow, recorder, step.lane),
+        _own_name(step.lane),
+        _Output(run.workflow),
+    )
+    moves = lanes.plan(lane, targets)
+    at_top = lanes.path == ["root"]
+    ends = at_top and not moves and at.is_alone(run.position, step.lane)
     if ends:
-        status = after(run.status, RunEvent.ENDED)
-    recorder = Recorder(run.position)  # from here on nothing may be refused: the position changes in place
-    at.write(recorder, writes)
+        output.value = output_of(run.workflow, at.written(at.state(run.position), writes), values)
+    lanes.write(lane, writes, address=step.address)
     if decision and not ends:
-        recorder.put(["root", "lanes", step.lane, "answers", decision[0]], decision[1])
-    following = at.move(recorder, lane=step.lane, to=move)
+        recorder.put([*at.lane_path(step.lane), "answers", decision[0]], decision[1])
+    lanes.go(lane, moves, finish=None if ends or not at_top else output.of, local=local)
     transition = Transition(
         events=[event],
         checkpoint=Checkpoint(kind, recorder.ops, step.node, step.address),
-        status=status,
         steps=[StepChange(step.address, StepStatus.COMPLETED)],
-        next_steps=[following] if following else [],
+        next_steps=lanes.begun,
         close_waits_of=[step.address] if kind == "answer" else [],
         values=values,
     )
-    if ends:
+    if lanes.is_finished and at_top:
         transition.events.append(Event("run_completed", {}))
-        transition.output, transition.ended = output, True
+        transition.status, transition.output, transition.ended = (
+            after(run.status, RunEvent.ENDED),
+            output.value,
+            True,
+        )
+        return transition
+    if lanes.is_finished:
+        outer = at.outer_step(run.position, step.lane)
+        assert outer is not None
+        transition.steps.append(StepChange(outer.address, StepStatus.READY))
+    return _concluded(run, transition, event_of_run)
+
+
+@dataclass(slots=True)
+class _Output:
+    """The output of a run, worked out once its final state is known."""
+
+    workflow: Workflow
+    value: Json = None
+
+    def of(self, state: dict[str, Json]) -> None:
+        self.value = output_of(self.workflow, state, self.workflow.schema.load(state))
+
+
+def _inside(
+    run: Aggregate, step: LiveStep, recorder: Recorder, event: Event, begun: list[LiveStep]
+) -> Transition:
+    """A step has opened something inside itself and waits for it."""
+    transition = Transition(
+        events=[event],
+        checkpoint=Checkpoint("step", recorder.ops, step.node, step.address),
+        steps=[StepChange(step.address, StepStatus.WAITING)],
+        next_steps=begun,
+    )
+    return _concluded(run, transition, RunEvent.ADVANCED)
+
+
+def _begin_more(run: Aggregate, step: LiveStep, transition: Transition) -> None:
+    """An item has ended or waits: another may be begun, the lowest first, and those that found no room are told again."""
+    if step.item is None:
+        return
+    outer = at.outer_step(run.position, step.lane)
+    options = run.workflow.nodes[step.node].fan_out
+    assert outer is not None
+    assert options is not None
+    changed = {change.address: change.status for change in transition.steps}
+    items = [at.item_step(outer, index) for index in at.unfinished(at.lane_at(run.position, outer.lane))]
+    status = {item.address: changed.get(item.address, run.rows.get(item.address)) for item in items}
+    begun = [item for item in items if status[item.address] in LIVE_STEPS]
+    busy = [item for item in begun if status[item.address] != StepStatus.WAITING]
+    room = options.concurrency - len(busy)
+    if options.max_open is not None:
+        room = min(room, options.max_open - len(begun))
+    more = [item for item in items if status[item.address] is None][: max(0, room)]
+    transition.next_steps.extend(more)
+    transition.hints.extend(item.address for item in busy if status[item.address] == StepStatus.READY)
+
+
+def _concluded(run: Aggregate, transition: Transition, event: RunEvent) -> Transition:
+    """Say what this makes of the run: it waits if nothing of it is ready or executing; if it drains and nothing executes
+    any more, it has failed."""
+    rows = {**run.rows}
+    rows.update({change.address: change.status for change in transition.steps})
+    rows.update({step.address: StepStatus.READY for step in transition.next_steps})
+    executing = StepStatus.EXECUTING in rows.values()
+    if run.draining and not executing:
+        return _drained(run, transition)
+    if executing and event is RunEvent.TAKEN_OVER:
+        event = RunEvent.ADVANCED
+    if not executing and StepStatus.READY not in rows.values():
+        event = RunEvent.PARKED
+    transition.status = (
+        after(run.status, event) if event is not RunEvent.PARKED or not _is_active(rows) else None
+    )
     return transition
 
 
-def _answered(
-    run: Aggregate, step: LiveStep, target: str, event: Event, decision: dict[str, Json]
-) -> Transition:
-    """The lane goes on with a decision. If it cannot (a loop is used up), that is the run's failure, not the person's."""
-    told = (step.node, decision)
+def _is_active(rows: Mapping[str, str]) -> bool:
+    return any(status in (StepStatus.READY, StepStatus.EXECUTING) for status in rows.values())
+
+
+def _is_to_do(run: Aggregate, step: LiveStep) -> bool:
+    """Whether a step was begun and waits or is ready; without rows (a lane alone) it is."""
+    return not run.rows or run.rows.get(step.address) in (StepStatus.READY, StepStatus.WAITING)
+
+
+# ---- failing
+
+
+def _step_failed(run: Aggregate, step: LiveStep, failed: StepChange, event: Event) -> Transition:
+    """A step has failed finally: its lane, or one around it, goes on by `on_error`; or the run drains and fails."""
+    options = run.workflow.nodes[step.node].fan_out
+    if options and step.item is not None and options.on_item_error == "collect":
+        assert failed.error is not None
+        short = {name: failed.error[name] for name in ("code", "message", "type") if name in failed.error}
+        return complete_item(run, step, {"error": short}, error=failed.error)
+    caught = _caught(run, step, failed, event)
+    if caught is not None:
+        return caught
+    assert failed.error is not None
+    transition = Transition(events=[event], steps=[failed])
+    return _draining(run, transition, {step.address: {**failed.error, "step": step.node}})
+
+
+def _caught(run: Aggregate, step: LiveStep, failed: StepChange, event: Event) -> Transition | None:
+    """Follow the `on_error` of the step's node, or of the nearest node around it that has one."""
+    handler: LiveStep | None = step
+    while handler is not None:
+        target = run.workflow.way(handler.node).on_error
+        if handler.item is None and target is not None:
+            break
+        handler = at.outer_step(run.position, handler.lane)
+    if handler is None or target is None:
+        return None
+    gone = [
+        StepChange(other.address, StepStatus.FAILED, error=failed.error)
+        if other == handler
+        else StepChange(other.address, StepStatus.CANCELLED)
+        for other in at.all_steps(run.position)
+        if _is_inside(other.lane, handler.lane) and other.address != step.address
+        if not run.rows or other.address in run.rows
+    ]
+    recorder = Recorder(run.position)
+    lanes, lane = Lanes(run.workflow, recorder, handler.lane), _own_name(handler.lane)
     try:
-        return _go_on(run, step, values=run.values, target=target, kind="answer", event=event, decision=told)
-    except StepError as error:
-        transition = _failed(run.status, {**error_of(error), "step": step.node})
-        transition.events.insert(0, event)
-        transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error_of(error))]
-        transition.close_waits_of = [step.address]
+        moves = lanes.plan(lane, [target])
+    except StepError:
+        return None  # a loop that is used up catches nothing
+    known = (
+        {name: failed.error[name] for name in failed.error or {} if name != "traceback"}
+        if failed.error
+        else {}
+    )
+    output = _Output(run.workflow)
+    lanes.catch(lane, moves, {handler.name: {**known, "step": step.node}}, finish=output.of)
+    transition = Transition(
+        events=[event],
+        checkpoint=Checkpoint("step", recorder.ops, step.node, step.address),
+        steps=[failed, *gone],
+        next_steps=lanes.begun,
+        close_waits_of=[change.address for change in gone],
+    )
+    if lanes.is_finished and lanes.path == ["root"]:
+        transition.events.append(Event("run_completed", {}))
+        transition.status, transition.output, transition.ended = (
+            after(run.status, RunEvent.ENDED),
+            output.value,
+            True,
+        )
         return transition
+    return _concluded(run, transition, _moving(run))
+
+
+def _moving(run: Aggregate) -> RunEvent:
+    """A lane goes on: by itself, or because a person or the clock let it."""
+    return RunEvent.ADVANCED if run.status == RunStatus.RUNNING else RunEvent.WOKEN
+
+
+def _is_inside(lane: str, outer: str) -> bool:
+    return lane == outer or lane.startswith((f"{outer}/", f"{outer}#"))
+
+
+def _draining(run: Aggregate, transition: Transition, errors: Mapping[str, dict[str, Json]]) -> Transition:
+    """The run will fail: at once if nothing else executes, otherwise when the last step that executes has ended."""
+    others = set(run.executing) | {a for a, status in run.rows.items() if status == StepStatus.EXECUTING}
+    others -= {change.address for change in transition.steps}
+    if not others:
+        return _drained(run, transition, errors)
+    transition.error = _first_error(run, errors)
+    return transition
+
+
+def _drained(
+    run: Aggregate, transition: Transition, errors: Mapping[str, dict[str, Json]] | None = None
+) -> Transition:
+    error = _first_error(run, errors or {})
+    # Nothing begins and nobody is asked any more; Retry does that.
+    transition.next_steps, transition.hints = [], []
+    transition.wait, transition.opened = None, None
+    transition.events = [event for event in transition.events if event.kind != "approval_opened"]
+    transition.steps = [
+        replace(change, status=StepStatus.CANCELLED) if change.status in LIVE_STEPS else change
+        for change in transition.steps
+    ]
+    transition.events.append(Event("run_failed", {"error": error}))
+    transition.status = after(run.status, RunEvent.FAILED)
+    transition.error, transition.ended, transition.close_everything = error, True, "run_failed"
+    return transition
+
+
+def _first_error(run: Aggregate, errors: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
+    """The error of the first failed step in lane order; all of them under `failed` if there are several."""
+    every = {**run.errors, **errors}
+    order = [step.address for step in at.all_steps(run.position) if step.address in every]
+    order += [address for address in every if address not in order]
+    first = dict(every[order[0]])
+    if len(order) > 1:
+        first["failed"] = [
+            {name: every[address].get(name) for name in ("step", "code", "message")} for address in order
+        ]
+    return first
+
+
+def _stands(run: Aggregate, step: LiveStep, error: Exception, event: Event) -> Transition:
+    """A person's decision stands although the lane cannot go on with it."""
+    if isinstance(error, HitlError) and not isinstance(error, StepError):
+        raise error  # the run's status does not allow it
+    facts = error_of(error)
+    transition = Transition(
+        events=[event],
+        steps=[StepChange(step.address, StepStatus.FAILED, error=facts)],
+        close_waits_of=[step.address],
+    )
+    return _draining(run, transition, {step.address: {**facts, "step": step.node}})
 
 
 def _failed(status: str, error: dict[str, Json]) -> Transition:
@@ -472,19 +828,44 @@ def _refused(
     kind: type[StepError] = ApprovalTimeout if outcome == "timeout" else Rejected
     by = decision.get("by") if outcome != "timeout" else None
     error = error_of(kind(rejected_by=by, comment=decision.get("comment", "")))
-    transition = _failed(run.status, {**error, "step": step.node})
-    transition.events.insert(0, event)
-    transition.steps = [StepChange(step.address, StepStatus.FAILED, error=error)]
-    transition.close_waits_of = [step.address]
+    failed = StepChange(step.address, StepStatus.FAILED, error=error)
+    transition = _step_failed(run, step, failed, event)
+    transition.close_waits_of.append(step.address)
     return transition
 
 
-def _way_of(run: Aggregate, node: Node, outcome: str, decision: dict[str, Json]) -> str | None:
-    way, options = run.workflow.way(node.name), node.approval
+# ---- people's changes of the state
+
+
+def _edited(
+    run: Aggregate, lane: str, values: dict[str, Any], changes: Mapping[str, Json]
+) -> tuple[list[Write], dict[str, Any]]:
+    schema = run.workflow_of(lane).schema
+    writes = schema.edits(values, changes)
+    changed = dict(values)
+    schema.keep(changed, writes)
+    return writes, changed
+
+
+def _write_edit(workflow: Workflow, recorder: Recorder, lane: str, writes: Sequence[Write]) -> None:
+    lanes = Lanes(workflow, recorder, lane)
+    lanes.write(_own_name(lane), writes, edit=True)
+    lanes.fold()
+
+
+# ---- ways on
+
+
+def _way_of(
+    run: Aggregate, step: LiveStep, node: Node, outcome: str, decision: dict[str, Json]
+) -> Sequence[str] | None:
+    way, options = run.workflow.way(step.node), node.approval
     if way.router:
-        view = run.workflow.schema.view(run.values)
-        return _route(run.workflow, node.name, lambda: (view, decision))
-    edges = {"approve": way.plain, **way.outcomes} if way.plain else dict(way.outcomes)
+        view = run.workflow_of(step.lane).schema.view(run.values)
+        return _route(run, step, lambda: (view, decision))
+    edges: dict[str, Sequence[str]] = {name: [target] for name, target in way.outcomes.items()}
+    if way.edges:
+        edges.setdefault("approve", way.edges)
     if outcome in edges:
         return edges[outcome]
     on_timeout = options.on_timeout if options else "reject"
@@ -496,28 +877,32 @@ def _way_of(run: Aggregate, node: Node, outcome: str, decision: dict[str, Json])
     return edges.get(fallback)
 
 
-def _route(workflow: Workflow, node: str, arguments: Callable[[], tuple[Any, ...]]) -> str:
-    way = workflow.way(node)
-    if way.plain:
-        return way.plain
+def _route(run: Aggregate, step: LiveStep, arguments: Callable[[], tuple[Any, ...]]) -> Sequence[str]:
+    """All edges, or what the router answers: a target, or a list of them, taken in the order of declaration."""
+    way = run.workflow.way(step.node)
+    if way.edges:
+        return way.edges
     if way.router is None:
-        raise SchemaViolation(f"{node!r} has no way on.", node=node)
-    target = way.router(*arguments())
-    name = workflow.name_of(target) if isinstance(target, str) or callable(target) else repr(target)
-    if name not in way.to:
+        raise SchemaViolation(f"{step.node!r} has no way on.", node=step.node)
+    answer, workflow = way.router(*arguments()), run.workflow_of(step.lane)
+    several = list(answer) if isinstance(answer, (list, tuple, set, frozenset)) else [answer]
+    names = [workflow.name_of(t) if isinstance(t, str) or callable(t) else repr(t) for t in several]
+    unknown = [name for name in names if name not in way.to]
+    if unknown:
         raise SchemaViolation(
-            f"The router of {node!r} answered {name!r:.200}; it may answer {', '.join(way.to)}.", node=node
+            f"The router of {step.node!r} answered {unknown[0]!r:.200}; it may answer {', '.join(way.to)}.",
+            node=step.node,
         )
-    return name
+    return [target for target in dict.fromkeys(way.to) if target in names]
 
 
-def _output(run: Aggregate, values: dict[str, Any], writes: Sequence[Write]) -> Json:
-    """The final state as it is stored, or what the workflow makes of it."""
-    output = run.workflow.output
+def output_of(workflow: Workflow, state: dict[str, Json], values: dict[str, Any]) -> Json:
+    """The final state as it is stored, or what the workflow makes of it. Raises what the author's code raises."""
+    output = workflow.output
     if output is None:
-        return at.written(at.state(run.position), writes)
+        return state
     if isinstance(output, type) and issubclass(output, BaseModel):
         known = {name: value for name, value in values.items() if name in output.model_fields}
         return storable(output.model_validate(known, by_alias=True, by_name=True), path="/output")
     function: Callable[[Any], Any] = output
-    return storable(function(run.workflow.schema.view(values)), path="/output")
+    return storable(function(workflow.schema.view(values)), path="/output")

@@ -31,6 +31,7 @@ class RunEvent(StrEnum):
     TAKEN_OVER = "taken_over"  # a dead worker's step is ready again
     EDITED = "edited"  # a person changed the state
     REWOUND = "rewound"
+    RETRIED = "retried"  # a failed run goes on with what failed or had not run
     ENDED = "ended"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -83,7 +84,13 @@ def _row(**told: RunStatus | Refusal) -> dict[RunEvent, RunStatus | Refusal]:
 _ENDED: dict[str, RunStatus | Refusal] = {"otherwise": AlreadyTerminal, "rewound": _Q}
 _BY_STATUS: Final = {
     _Q: _row(
-        claimed=_R, edited=_Q, rewound=_Q, failed=_FAILED, cancelled=_CANCELLED, otherwise=EventNotAllowed
+        claimed=_R,
+        woken=_Q,
+        edited=_Q,
+        rewound=_Q,
+        failed=_FAILED,
+        cancelled=_CANCELLED,
+        otherwise=EventNotAllowed,
     ),
     _R: _row(
         claimed=_R,
@@ -121,7 +128,7 @@ _BY_STATUS: Final = {
         otherwise=EventNotAllowed,
     ),
     _DONE: _row(**_ENDED),
-    _FAILED: _row(**_ENDED, edited=_FAILED),
+    _FAILED: _row(**_ENDED, edited=_FAILED, retried=_Q),
     _CANCELLING: _row(cancelled=_CANCELLED, failed=_FAILED, otherwise=EventNotAllowed),
     _CANCELLED: _row(**_ENDED),
 }

@@ -22,22 +22,24 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Literal, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, get_args, overload
 
 from pydantic import BaseModel
 
 from runs.engine.canonical import Json, digest
+from runs.engine.graph import END as END
+from runs.engine.graph import START as START
+from runs.engine.graph import Graph
 from runs.engine.retry import ONCE, Retry
 from runs.engine.state import StateSchema
 from runs.errors import WorkflowError
 
-START: Final = "START"
-END: Final = "END"
 DECISIONS: Final = ("approve", "edit", "reject", "respond")
 OUTCOMES: Final = ("approve", "reject", "mixed", "timeout", "respond")
 RISKS: Final = ("low", "medium", "high", "critical")
 DEFAULT_LOOP_LIMIT: Final = 100
 DEFAULT_MAX_STEPS: Final = 10_000
+DEFAULT_CONCURRENCY: Final = 10
 LONGEST_DUE: Final = 10 * 365 * 86400.0
 
 Effect = Literal["none", "reversible", "irreversible"]
@@ -45,6 +47,7 @@ OnTimeout = Literal["reject", "approve", "escalate", "fail"]
 Body = Callable[[Any, Any], Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 Target = str | Callable[..., Any]
+OnItemError = Literal["fail", "collect"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9_.-]{1,39}\Z")  # in development a fingerprint is added; both have 60 places
@@ -115,34 +118,80 @@ class ApprovalOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class FanOut:
+    """One body for many items. items: gives the list, from the state. into: the key that takes all results, in item order."""
+
+    items: Callable[[Any], Any]
+    into: str
+    concurrency: int
+    on_item_error: OnItemError
+    max_open: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Subflow:
+    """A workflow inside another. input: its input, from the state around it. output: an update of that, from its output."""
+
+    workflow: Workflow
+    input: Callable[[Any], Any] | None
+    output: Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     name: str
     body: Body
     retry: Retry
     loop_limit: int
     approval: ApprovalOptions | None = None
+    fan_out: FanOut | None = None
+    subflow: Subflow | None = None
 
     @property
     def kind(self) -> str:
+        if self.fan_out:
+            return "fan_out"
+        if self.subflow:
+            return "subflow"
         return "approval" if self.approval else "function"
+
+
+class Nodes(dict[str, Node]):
+    """The nodes of a workflow by name, in declaration order. `outer/inner` finds the node of a nested workflow."""
+
+    def __missing__(self, name: str) -> Node:
+        outer, _, inner = name.partition("/")
+        if inner:
+            nested = self[outer].subflow
+            if nested:
+                return nested.workflow.nodes[inner]
+        if name == END:
+            return _JOINED_END
+        raise KeyError(name)
 
 
 @dataclass(slots=True)
 class Way:
-    """Where a node leads: one target, a target per outcome, or what a router answers among `to`."""
+    """Where a node leads: to all its edges, to a target per outcome, or to what a router answers among `to`."""
 
-    plain: str | None = None
+    edges: tuple[str, ...] = ()
     outcomes: dict[str, str] = field(default_factory=dict)
     router: Callable[..., Any] | None = None
     to: tuple[str, ...] = ()
     limit: str | None = None
     recheck: str | None = None
+    on_error: str | None = None
+
+    @property
+    def plain(self) -> str | None:
+        """The one target of a node that neither splits nor chooses."""
+        return self.edges[0] if len(self.edges) == 1 else None
 
     @property
     def targets(self) -> tuple[str, ...]:
         """Every possible target, in declaration order, once each."""
-        every = [self.plain] if self.plain else [*self.outcomes.values(), *self.to]
-        every.extend(target for target in (self.limit, self.recheck) if target)
+        every = [*self.edges, *self.outcomes.values(), *self.to]
+        every.extend(target for target in (self.limit, self.recheck, self.on_error) if target)
         return tuple(dict.fromkeys(every))
 
 
@@ -173,8 +222,9 @@ class Workflow:
         self.input_model = input or state
         self.output = output
         self.max_steps = max_steps
-        self.nodes: dict[str, Node] = {}
+        self.nodes = Nodes()
         self.ways: dict[str, Way] = {}
+        self.error_ways: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name} version {self.version}>"
@@ -271,25 +321,121 @@ class Workflow:
 
         return declare(function) if function else declare
 
-    def edge(self, source: Target, target: Target) -> None:
-        """After `source` comes `target` (a node, its function, or END). `edge(START, node)` sets the entry."""
+    @overload
+    def fan_out(
+        self,
+        name: str,
+        body: Callable[..., Any],
+        /,
+        *,
+        items: Callable[[Any], Any],
+        into: str | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        on_item_error: OnItemError = "fail",
+        max_open: int | None = None,
+        retry: Retry = ONCE,
+        loop_limit: int = DEFAULT_LOOP_LIMIT,
+    ) -> None: ...
+    @overload
+    def fan_out(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        items: Callable[[Any], Any],
+        into: str | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        on_item_error: OnItemError = "fail",
+        max_open: int | None = None,
+        retry: Retry = ONCE,
+        loop_limit: int = DEFAULT_LOOP_LIMIT,
+    ) -> Callable[[Function], Function]: ...
+    def fan_out(
+        self,
+        name: str | None = None,
+        body: Callable[..., Any] | None = None,
+        /,
+        *,
+        items: Callable[[Any], Any],
+        into: str | None = None,
+        concurrency: int = DEFAULT_CONCURRENCY,
+        on_item_error: OnItemError = "fail",
+        max_open: int | None = None,
+        retry: Retry = ONCE,
+        loop_limit: int = DEFAULT_LOOP_LIMIT,
+    ) -> Callable[[Function], Function] | None:
+        """Declare a node that works on many items: `body(state, ctx, item)` returns one item's result.
+
+        items: `items(state)` gives the list; it is listed once, when the node starts. into: the state's key that takes the
+        results in item order (default the node's name), as one update. concurrency: how many items are worked on at once.
+        on_item_error: a failed item fails the node, or its error is collected as `{"error": {...}}` in its place.
+        max_open: how many items may be begun and unfinished, those that wait for people included. retry: each item's.
+        """
+
+        def declare(function: Function) -> Function:
+            label = name or function.__name__
+            options = FanOut(items, into or label, concurrency, on_item_error, max_open)
+            self._add(Node(label, function, retry, loop_limit, fan_out=options))
+            return function
+
+        if body is None:
+            return declare
+        declare(body)
+        return None
+
+    def subflow(
+        self,
+        name: str,
+        workflow: Workflow,
+        *,
+        input: Callable[[Any], Any] | None = None,
+        output: Callable[[Any], Any] | None = None,
+        retry: Retry = ONCE,
+        loop_limit: int = DEFAULT_LOOP_LIMIT,
+    ) -> None:
+        """Declare a node that is a whole workflow, with a state of its own.
+
+        input: `input(state)` gives its input; by default the keys that both know. output: `output(result)` gives the update
+        of the state around it; by default those keys of its output that the state knows.
+        """
+        nested = Subflow(workflow, input, output)
+        self._add(Node(name, _no_body, retry, loop_limit, subflow=nested))
+
+    def edge(self, source: Target, target: Target, *, limit: Target | None = None) -> None:
+        """After `source` comes `target` (a node, its function, or END). `edge(START, node)` sets the entry.
+
+        Several edges of one node are all taken: each opens a lane. limit: where to go instead when a loop that the edge
+        closes is used up.
+        """
         before, after = self.name_of(source), self.name_of(target)
         way = self.ways.setdefault(before, Way())
-        if way.plain == after:
+        if after in way.edges:
             raise WorkflowError(
                 f"{self.name}: the edge from {before!r} to {after!r} is declared twice.", node=before
             )
-        if way.plain:
-            raise WorkflowError(
-                f"{self.name}: {before!r} leads to {way.plain!r} and to {after!r}; "
-                "one node has one way on (use choose to pick one of several).",
-                node=before,
-            )
-        if way.targets:
+        if way.outcomes or way.to or way.router:
             raise WorkflowError(
                 f"{self.name}: {before!r} has a choose already; it cannot have an edge.", node=before
             )
-        way.plain = after
+        way.edges = (*way.edges, after)
+        if limit is None:
+            return
+        instead = self.name_of(limit)
+        if way.limit not in (None, instead):
+            raise WorkflowError(
+                f"{self.name}: {before!r} has two limits, {way.limit!r} and {instead!r}; it can go to one.",
+                node=before,
+            )
+        way.limit = instead
+
+    def on_error(self, source: Target, target: Target) -> None:
+        """If a step of `source` fails finally, its lane goes on at `target`, which reads `ctx.failure(source)`."""
+        before, after = self.name_of(source), self.name_of(target)
+        if before in self.error_ways:
+            raise WorkflowError(f"{self.name}: on_error({before!r}) is declared twice.", node=before)
+        if before == START:
+            raise WorkflowError(f"{self.name}: START cannot fail.", node=before)
+        self.error_ways[before] = after
 
     def choose(
         self,
@@ -346,14 +492,27 @@ class Workflow:
 
     @property
     def entry(self) -> str:
+        """The first entry: of a workflow that begins with several lanes, the first lane's."""
+        return self.entries[0]
+
+    @property
+    def entries(self) -> tuple[str, ...]:
         way = self.ways.get(START)
-        return way.plain if way and way.plain else next(iter(self.nodes))
+        return way.edges if way and way.edges else (next(iter(self.nodes)),)
 
     def way(self, node: str) -> Way:
         """Where a node leads; without an edge, to END. An approval's recheck is a way of its own."""
-        way = self.ways.get(node) or Way(plain=END)
+        outer, _, inner = node.partition("/")
+        if inner:
+            nested = self.nodes[outer].subflow
+            assert nested is not None
+            return nested.workflow.way(inner)
+        way = self.ways.get(node) or Way(edges=(END,))
         options = self.nodes[node].approval if node in self.nodes else None
-        return dataclasses.replace(way, recheck=options.recheck) if options and options.recheck else way
+        more: dict[str, Any] = {"recheck": options.recheck} if options and options.recheck else {}
+        if node in self.error_ways:
+            more["on_error"] = self.error_ways[node]
+        return dataclasses.replace(way, **more) if more else way
 
     @cached_property
     def schema(self) -> StateSchema:
@@ -363,10 +522,34 @@ class Workflow:
     def input_schema(self) -> StateSchema:
         return self.schema if self.input_model is self.state_model else StateSchema(self.input_model)
 
+    def first_state(self, input: Json) -> dict[str, Json]:
+        """The state that a run (or a nested workflow) begins with. Raises `Unprocessable` with pointers."""
+        accepted = self.input_schema.accept(input)
+        return accepted if self.input_model is self.state_model else self.schema.accept(accepted)
+
     @cached_property
     def graph(self) -> Graph:
-        """The checked graph: loops and their headers. Raises `WorkflowError`."""
-        return Graph.of(self)
+        """The checked graph: loops, joins, and who can still arrive where. Raises `WorkflowError`."""
+        splits = {
+            source: [target for target in way.edges if target != END]
+            for source, way in self.ways.items()
+            if len(way.edges) > 1
+        }
+        return Graph.of(self.name, self._successors(), splits=splits)
+
+    def _successors(self) -> dict[str, tuple[str, ...]]:
+        for source in (*self.ways, *self.error_ways):
+            if source not in self.nodes and source != START:
+                raise WorkflowError(f"{self.name}: an edge leaves {source!r}, which is no node.", node=source)
+        successors = {name: self.way(name).targets for name in self.nodes}
+        successors[START] = self.entries
+        for source, targets in successors.items():
+            for target in targets:
+                if target not in self.nodes and target != END:
+                    raise WorkflowError(
+                        f"{self.name}: {source!r} leads to {target!r}, which is no node.", node=source
+                    )
+        return successors
 
     def validate(self) -> None:
         """Raise `WorkflowError` if this cannot be registered."""
@@ -396,7 +579,7 @@ class Workflow:
             )
         if way.router and not way.to:
             raise WorkflowError(f"{self.name}: choose({node.name!r}, router) needs to=[...].", node=node.name)
-        if not way.router and (way.to or not (way.plain or node.approval)):
+        if not way.router and (way.to or not (way.edges or node.approval)):
             raise WorkflowError(
                 f"{self.name}: choose({node.name!r}, to=[...]) needs a router.", node=node.name
             )
@@ -410,9 +593,46 @@ class Workflow:
             raise WorkflowError(f"{self.name}: loop_limit of {node.name!r} is at least 1.", node=node.name)
         if node.approval:
             self._check_approval(node, node.approval, way)
+        if node.fan_out:
+            self._check_fan_out(node, node.fan_out)
+        if node.subflow:
+            self._check_subflow(node, node.subflow)
+
+    def _check_fan_out(self, node: Node, options: FanOut) -> None:
+        if options.concurrency < 1 or (options.max_open is not None and options.max_open < 1):
+            raise WorkflowError(
+                f"{self.name}: concurrency and max_open of {node.name!r} are at least 1.", node=node.name
+            )
+        if options.on_item_error not in get_args(OnItemError):
+            raise WorkflowError(
+                f"{self.name}: on_item_error of {node.name!r} is {' or '.join(get_args(OnItemError))}, "
+                f"not {options.on_item_error!r}.",
+                node=node.name,
+            )
+        if options.into not in self.schema.fields:
+            raise WorkflowError(
+                f"{self.name}: the results of {node.name!r} go into {options.into!r}, which the state does not know; "
+                "say into=.",
+                node=node.name,
+            )
+
+    def _check_subflow(self, node: Node, nested: Subflow) -> None:
+        if nested.workflow is self or nested.workflow.contains(self):
+            raise WorkflowError(f"{self.name}: {node.name!r} is the workflow itself.", node=node.name)
+        try:
+            nested.workflow.validate()
+        except WorkflowError as error:
+            raise WorkflowError(
+                f"{self.name}: inside {node.name!r}: {error.detail}", node=node.name
+            ) from None
+
+    def contains(self, workflow: Workflow) -> bool:
+        """Whether a workflow is nested in this one, at whatever depth."""
+        inside = [node.subflow.workflow for node in self.nodes.values() if node.subflow]
+        return any(flow is workflow or flow.contains(workflow) for flow in inside)
 
     def _check_approval(self, node: Node, options: ApprovalOptions, way: Way) -> None:
-        if not (way.plain or way.router) and "approve" not in way.outcomes:
+        if not (way.edges or way.router) and "approve" not in way.outcomes:
             raise WorkflowError(
                 f"{self.name}: choose({node.name!r}) says nothing of approve=.", node=node.name
             )
@@ -430,19 +650,30 @@ class Workflow:
         return {
             "name": self.name,
             "entry": self.entry,
-            "nodes": [
-                {
-                    "name": node.name,
-                    "kind": node.kind,
-                    "loop_limit": node.loop_limit,
-                    "approval": node.approval.as_dict() if node.approval else None,
-                    "edges": _edges(self.way(node.name)),
-                }
-                for node in self.nodes.values()
-            ],
+            "nodes": [self._drawn(node) for node in self.nodes.values()],
             "state": self.schema.json_schema,
             "input": self.input_schema.json_schema,
+            **({"entries": list(self.entries)} if len(self.entries) > 1 else {}),
         }
+
+    def _drawn(self, node: Node) -> dict[str, Json]:
+        drawn: dict[str, Json] = {
+            "name": node.name,
+            "kind": node.kind,
+            "loop_limit": node.loop_limit,
+            "approval": node.approval.as_dict() if node.approval else None,
+            "edges": _edges(self.way(node.name)),
+        }
+        if node.fan_out:
+            drawn["fan_out"] = {
+                "into": node.fan_out.into,
+                "concurrency": node.fan_out.concurrency,
+                "on_item_error": node.fan_out.on_item_error,
+                "max_open": node.fan_out.max_open,
+            }
+        if node.subflow:
+            drawn["subflow"] = node.subflow.workflow.shape
+        return drawn
 
     @cached_property
     def fingerprint(self) -> str:
@@ -451,14 +682,24 @@ class Workflow:
 
 
 def _edges(way: Way) -> list[Json]:
-    edges: list[Json] = [{"to": way.plain, "when": ""}] if way.plain else []
+    edges: list[Json] = [{"to": target, "when": ""} for target in way.edges]
     edges += [{"to": target, "when": outcome} for outcome, target in way.outcomes.items()]
     edges += [{"to": target, "when": "router"} for target in way.to]
     if way.limit:
         edges.append({"to": way.limit, "when": "limit"})
     if way.recheck:
         edges.append({"to": way.recheck, "when": "edit"})
+    if way.on_error:
+        edges.append({"to": way.on_error, "when": "error"})
     return edges
+
+
+def _no_body(state: Any, ctx: Any) -> None:
+    return None
+
+
+# Where several ended lanes of a run or a nested workflow are one again, if they could not simply be merged.
+_JOINED_END: Final = Node(END, _no_body, ONCE, DEFAULT_LOOP_LIMIT)
 
 
 def seconds(due: str | float | None, *, where: str) -> float | None:
@@ -477,121 +718,3 @@ def seconds(due: str | float | None, *, where: str) -> float | None:
     if not 0 < length < LONGEST_DUE:
         raise WorkflowError(f"{where}: due={due!r} is not between 0 seconds and 10 years.")
     return length
-
-
-# ---- the graph
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """What the engine needs of a checked graph.
-
-    successors: every possible target of a node, END included, in declaration order.
-    back: the edges that close a loop, as (source, header).
-    headers: loop headers with the nodes of their loops.
-    """
-
-    successors: Mapping[str, tuple[str, ...]]
-    back: frozenset[tuple[str, str]]
-    headers: Mapping[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, workflow: Workflow) -> Graph:
-        successors = _successors(workflow)
-        back = _back_edges(workflow, successors)
-        _refuse_dead_ends(workflow, successors)
-        _refuse_two_entrances(workflow, successors, back)
-        headers = {header: _loop(successors, back, header) for _, header in sorted(back)}
-        return cls(successors, frozenset(back), headers)
-
-
-def _successors(workflow: Workflow) -> dict[str, tuple[str, ...]]:
-    for source in workflow.ways:
-        if source not in workflow.nodes and source != START:
-            raise WorkflowError(f"{workflow.name}: an edge leaves {source!r}, which is no node.", node=source)
-    successors = {name: workflow.way(name).targets for name in workflow.nodes}
-    successors[START] = (workflow.entry,)
-    for source, targets in successors.items():
-        for target in targets:
-            if target not in workflow.nodes and target != END:
-                raise WorkflowError(
-                    f"{workflow.name}: {source!r} leads to {target!r}, which is no node.", node=source
-                )
-    return successors
-
-
-def _back_edges(workflow: Workflow, successors: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Depth first from START in declaration order: an edge to a node that is still on the stack closes a loop."""
-    seen: set[str] = {START}
-    on_stack: list[str] = [START]
-    back: list[tuple[str, str]] = []
-    work = [(START, iter(successors[START]))]
-    while work:
-        node, targets = work[-1]
-        target = next(targets, None)
-        if target is None:
-            work.pop()
-            on_stack.remove(node)
-        elif target in on_stack:
-            back.append((node, target))
-        elif target != END and target not in seen:
-            seen.add(target)
-            on_stack.append(target)
-            work.append((target, iter(successors[target])))
-    unreachable = [name for name in workflow.nodes if name not in seen]
-    if unreachable:
-        raise WorkflowError(
-            f"{workflow.name}: no way leads to {', '.join(map(repr, unreachable))}.", node=unreachable[0]
-        )
-    return back
-
-
-def _refuse_dead_ends(workflow: Workflow, successors: Mapping[str, Sequence[str]]) -> None:
-    can_end = {END}
-    while True:
-        more = {
-            node for node, targets in successors.items() if node not in can_end and can_end & set(targets)
-        }
-        if not more:
-            break
-        can_end |= more
-    stuck = [name for name in workflow.nodes if name not in can_end]
-    if stuck:
-        raise WorkflowError(f"{workflow.name}: from {stuck[0]!r} no way leads to the end.", node=stuck[0])
-
-
-def _refuse_two_entrances(
-    workflow: Workflow, successors: Mapping[str, Sequence[str]], back: Iterable[tuple[str, str]]
-) -> None:
-    for source, header in back:
-        # The header dominates the source exactly if the source cannot be reached once the header is taken away.
-        reached = {START}
-        work = [START]
-        while work:
-            for target in successors.get(work.pop(), ()):
-                if target != header and target not in reached:
-                    reached.add(target)
-                    work.append(target)
-        if source in reached and source != header:
-            raise WorkflowError(
-                f"{workflow.name}: the loop of {source!r} and {header!r} has two entrances; enter it at {header!r} only.",
-                node=header,
-                reason="loop_with_two_entrances",
-            )
-
-
-def _loop(
-    successors: Mapping[str, Sequence[str]], back: Iterable[tuple[str, str]], header: str
-) -> frozenset[str]:
-    predecessors: dict[str, list[str]] = {}
-    for source, targets in successors.items():
-        for target in targets:
-            predecessors.setdefault(target, []).append(source)
-    members = {header}
-    work = [source for source, target in back if target == header]
-    while work:
-        node = work.pop()
-        if node not in members:
-            members.add(node)
-            work.extend(predecessors.get(node, ()))
-    return frozenset(members)

@@ -180,7 +180,8 @@ class Event(models.Model):
 class Step(models.Model):
     """One visit of one node on one branch, with its attempts and, while a worker has it, its lease.
 
-    token: the attempt's fence, new with every claim. failures and crashes count attempts; entries counts every claim.
+    token: the attempt's fence, new with every claim. failures and crashes count attempts since the last Retry, `earlier`
+    those before it; entries counts every claim.
     hinted_at: when a worker was last told about it.
     """
 
@@ -198,6 +199,7 @@ class Step(models.Model):
     lease_until = models.DateTimeField(null=True)
     failures = models.IntegerField(default=0)
     crashes = models.IntegerField(default=0)
+    earlier = models.IntegerField(db_default=0, default=0)
     entries = models.IntegerField(default=0)
     error = models.JSONField(null=True)
     checkpoint = models.IntegerField(null=True)
@@ -230,7 +232,7 @@ class Step(models.Model):
     @property
     def attempt(self) -> int:
         """The number of the attempt that is, or would be, under way. A resume after a wait is no new attempt."""
-        return self.failures + self.crashes + 1
+        return self.earlier + self.failures + self.crashes + 1
 
 
 class JournalEntry(models.Model):

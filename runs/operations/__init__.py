@@ -1,16 +1,19 @@
 """The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
 
 from runs.engine.approval import ActionDecision
-from runs.operations.deciding import Answer, Decided, decide, expire, revise
+from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.registering import register_workflows
 from runs.operations.steering import (
     CallPreview,
+    RetryPreview,
     RewindPreview,
     StepPreview,
     cancel,
     edit_state,
+    preview_retry,
     preview_rewind,
+    retry,
     rewind,
 )
 from runs.operations.submitting import Idempotency, Submitted, submit
@@ -24,6 +27,7 @@ __all__ = [
     "CallPreview",
     "Decided",
     "Idempotency",
+    "RetryPreview",
     "RewindPreview",
     "StepPreview",
     "Submitted",
@@ -37,8 +41,11 @@ __all__ = [
     "edit_state",
     "expire",
     "leave",
+    "only_approval",
+    "preview_retry",
     "preview_rewind",
     "register_workflows",
+    "retry",
     "revise",
     "revoke_token",
     "rewind",

@@ -25,6 +25,7 @@ from runs.engine.workflow import ApprovalOptions
 from runs.errors import (
     AlreadyDecided,
     AlreadyVoted,
+    AmbiguousTarget,
     ApprovalClosed,
     BadRequest,
     CheckpointUnreadable,
@@ -37,7 +38,7 @@ from runs.errors import (
     Unprocessable,
     VersionRequired,
 )
-from runs.models import Approval, Revision, Run, Vote
+from runs.models import Approval, Revision, Run, Step, Vote
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
 from runs.policies import SYSTEM, Actor
 
@@ -77,7 +78,7 @@ def decide(*, actor: Actor, answers: Sequence[Answer]) -> list[Decided]:
         raise BadRequest("No answer is given.")
     by_run: dict[uuid.UUID, list[int]] = {}
     for index, answer in enumerate(answers):
-        by_run.setdefault(_run_of(actor, answer), []).append(index)
+        by_run.setdefault(_run_of(actor, answer, one_of_several=len(answers) > 1), []).append(index)
     results: dict[int, Decided] = {}
     for run_id in sorted(by_run):
         mine = [answers[index] for index in by_run[run_id]]
@@ -88,6 +89,49 @@ def decide(*, actor: Actor, answers: Sequence[Answer]) -> list[Decided]:
                 raise
             results.update({index: Decided(None, None, error=error) for index in by_run[run_id]})
     return [results[index] for index in range(len(answers))]
+
+
+def only_approval(
+    *,
+    actor: Actor,
+    run_id: uuid.UUID | str,
+    approval_id: uuid.UUID | str | None = None,
+    lane: str | None = None,
+) -> Approval:
+    """The open approval of a run that an answer means which names the run: the only one, that of a lane, or a named one.
+
+    Raises `AmbiguousTarget` naming approvals and lanes, or `NotFound`; an approval of another run is not found.
+    """
+    run = Run.objects.filter(pk=as_uuid(run_id), project=actor.project).first()
+    if run is None or not actor.roles:
+        raise NotFound()
+    policies.check_scope(actor, "approvals:decide")
+    if approval_id is not None:
+        named = Approval.objects.filter(run=run, pk=as_uuid(approval_id)).first()
+        if named is None:
+            raise NotFound("The run has no such approval.")
+        return named
+    found = list(Approval.objects.filter(run=run, status=ApprovalStatus.OPEN).order_by("node", "opened_at"))
+    lanes = _lanes_of(run, found)
+    if lane is not None:
+        found = [one for one in found if lanes[one.pk] == lane]
+    if len(found) > 1:
+        raise AmbiguousTarget(
+            "Several approvals are open; say which one is answered.",
+            approvals=[str(one.pk) for one in found],
+            lanes=[lanes[one.pk] for one in found],
+        )
+    if not found:
+        raise NotFound(
+            "The run waits for no approval." if lane is None else "That lane waits for no approval."
+        )
+    return found[0]
+
+
+def _lanes_of(run: Run, approvals: Sequence[Approval]) -> dict[uuid.UUID, str]:
+    rows = Step.objects.filter(run=run, address__in={one.address for one in approvals})
+    lanes = {(step.branch, step.address): step.lane for step in rows}
+    return {one.pk: lanes[one.branch, one.address] for one in approvals}
 
 
 def revise(
@@ -159,13 +203,15 @@ def expire(*, run_id: uuid.UUID, address: str) -> bool:
 # ---- one run
 
 
-def _run_of(actor: Actor, answer: Answer) -> uuid.UUID:
+def _run_of(actor: Actor, answer: Answer, *, one_of_several: bool = False) -> uuid.UUID:
     found = Approval.objects.filter(pk=_approval_id(answer), project=actor.project).values_list(
         "run_id", flat=True
     )
     run_id = found.first()
     if run_id is None or not actor.roles:
         audit_denied(actor, "decide", answer.approval_id, NotFound.code)
+        if one_of_several:
+            raise NotFound(approval=str(answer.approval_id))
         raise NotFound()
     return run_id
 
@@ -265,7 +311,7 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
     decision = _decision(
         approval, "edit", actor.as_dict(), EDITED, store.now(), judged.results, comment=answer.comment
     )
-    facts = aggregate(run)
+    facts = aggregate(run, address=approval.address)
     transition = machine.recheck(facts, _step(facts, approval), {**decision, "edited": True})
     commit(run, transition, position=facts.position, actor=actor.as_dict())
     approval.refresh_from_db()
@@ -292,14 +338,16 @@ def _was_said(actor: Actor, approval: Approval, answer: Answer) -> bool:
 def _go_on(
     run: Run, approval: Approval, outcome: str, decision: dict[str, Json], actor: dict[str, Json]
 ) -> None:
-    facts = aggregate(run)
+    facts = aggregate(run, address=approval.address)
     step = _step(facts, approval)
     transition = machine.answer(facts, step, outcome, decision)
     commit(run, transition, position=facts.position, actor=actor)
 
 
 def _step(facts: Aggregate, approval: Approval) -> LiveStep:
-    return next(step for step in at.live_steps(facts.position) if step.address == approval.address)
+    step = at.find(facts.position, approval.address)
+    assert step is not None
+    return step
 
 
 # ---- checks

@@ -13,7 +13,7 @@ from runs import dispatch, store, workflows
 from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.machine import Aggregate, Transition
-from runs.engine.status import StepStatus
+from runs.engine.status import RunStatus, StepStatus
 from runs.errors import Forbidden, NotFound
 from runs.models import AuditEntry, Run, Step
 from runs.policies import Actor
@@ -85,18 +85,43 @@ def commit(run: Run, transition: Transition, **how: Any) -> None:
     dispatch.announce(run.project_id, run.pk)
 
 
-def aggregate(run: Run, position: dict[str, Any] | None = None) -> Aggregate:
-    """A locked run as the engine sees it, standing at its head."""
+def aggregate(
+    run: Run, position: dict[str, Any] | None = None, *, address: str | None = None, lane: str | None = None
+) -> Aggregate:
+    """A locked run as the engine sees it, standing at its head (or at `position`).
+
+    address, lane: the step or lane that acts; its state is in `values`. Without them there are no values.
+    """
     workflow = workflows.get(run.workflow, run.workflow_version)
     document = position if position is not None else store.read_position(run.pk, run.head)
-    executing = Step.objects.filter(run=run, branch=run.branch, status=StepStatus.EXECUTING)
-    return Aggregate(
+    steps = at.all_steps(document)
+    facts = Aggregate(
         run_id=str(run.pk),
         workflow=workflow,
         status=run.status,
         epoch=run.epoch,
         branch=run.branch,
         position=document,
-        values=workflow.schema.load(at.state(document)),
-        executing=frozenset(executing.values_list("address", flat=True)),
+        values={},
+        draining=run.error is not None and not run.is_terminal,
     )
+    if len(steps) > 1 or run.status == RunStatus.FAILED:
+        _add_rows(facts, run, [step.address for step in steps])
+    else:
+        executing = Step.objects.filter(run=run, branch=run.branch, status=StepStatus.EXECUTING)
+        facts.executing = frozenset(executing.values_list("address", flat=True))
+    acting = lane if address is None else at.lane_of(document, address)
+    if acting is not None:
+        facts.values = facts.workflow_of(acting).schema.load(at.lane_view(document, acting).state)
+    return facts
+
+
+def _add_rows(facts: Aggregate, run: Run, addresses: list[str]) -> None:
+    rows = store.unfinished_rows(run, addresses)
+    facts.rows = {row.address: row.status for row in rows}
+    facts.executing = frozenset(row.address for row in rows if row.status == StepStatus.EXECUTING)
+    facts.errors = {
+        row.address: {**(row.error or {}), "step": row.node}
+        for row in rows
+        if row.status == StepStatus.FAILED
+    }

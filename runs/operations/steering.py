@@ -1,16 +1,19 @@
-"""What people do to a run as a whole: edit its state, rewind it, cancel it."""
+"""What people do to a run as a whole: edit its state, rewind it, retry it, cancel it."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from runs import policies, queries, store
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Transition
+from runs.engine.merging import Conflict
+from runs.engine.status import StepStatus
 from runs.errors import (
     AlreadyTerminal,
     AmbiguousTarget,
@@ -19,6 +22,7 @@ from runs.errors import (
     ReasonRequired,
     StaleVersion,
     UnknownCheckpoint,
+    UnknownLane,
     VersionRequired,
 )
 from runs.models import Approval, Checkpoint, JournalEntry, Run, Step
@@ -31,12 +35,15 @@ MAX_REASON = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StepPreview:
-    """A step that has run (or is live) after the checkpoint, and would run again."""
+    """A step that has run, failed or is live, and would run again. item: of a fan-out, which one."""
 
     node: str
     visit: int
     status: str
     checkpoint: int | None
+    item: int | None = None
+    attempt: int = 1
+    error: dict[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,16 @@ class CallPreview:
     effect: str
     result: Json
     reused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPreview:
+    """What a Retry would run: the steps that failed with their errors, those that had not run, and how many results stay."""
+
+    failed: list[StepPreview]
+    not_run: list[str]
+    kept: int
+    conflicts: list[Conflict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +95,29 @@ def edit_state(
     changes: Mapping[str, Json],
     reason: str,
     lane: str | None = None,
+    lane_version: int | None = None,
 ) -> Run:
     """Replace keys of the state of a parked or failed run. What is asked of people is asked anew.
 
-    version: the run's version that was seen. changes: new values by top-level key. Raises `StaleVersion`, `StepExecuting`,
-    `Unprocessable` with pointers.
+    version: the run's version that was seen. changes: new values by top-level key. lane: whose state it is, if there are
+    several; with lane_version, the lane's version that was seen, whatever siblings did since does not matter. Raises
+    `StaleVersion`, `StepExecuting`, `AmbiguousTarget`, `Unprocessable` with pointers.
     """
     with verb(actor, "edit_state", run_id):
         run = locked_run(run_id)
         policies.check_steer(actor, run)
-        _check_version(run, version)
+        if lane is None or lane_version is None or version is not None:
+            _check_version(run, version)
         _check_reason(reason)
         if not changes:
             raise BadRequest("Nothing is changed.")
         canonical.check(dict(changes))
-        facts = aggregate(run)
-        transition = machine.edit_state(facts, _lane(facts, lane), changes, reason=reason)
+        position = store.read_position(run.pk, run.head)
+        chosen = _lane(run, position, lane)
+        if lane_version is not None:
+            _check_lane_version(position, chosen, lane_version)
+        facts = aggregate(run, position, lane=chosen)
+        transition = machine.edit_state(facts, chosen, changes, reason=reason)
         return _commit(run, transition, facts, actor, reason)
 
 
@@ -106,11 +130,13 @@ def rewind(
     changes: Mapping[str, Json] | None = None,
     calls: str = "reuse",
     version: int | None = None,
+    lane: str | None = None,
 ) -> Run:
     """Go back to a checkpoint on a new branch; the run goes on from there by itself.
 
     changes: state to replace at that point. calls: `reuse` answers calls from the branch left behind, `again` makes them
-    again. version: the run's version that was seen, if it matters. Works while a step executes: its result is discarded.
+    again. version: the run's version that was seen, if it matters. lane: which lane's state is changed, if there are several.
+    Works while a step executes: its result is discarded.
     """
     with verb(actor, "rewind", run_id):
         run = locked_run(run_id)
@@ -121,14 +147,21 @@ def rewind(
         _check_calls(calls)
         canonical.check(dict(changes or {}))
         position = store.read_position(run.pk, checkpoint)
-        target = aggregate(run, position)
+        target = aggregate(run, position, lane=_lane(run, position, lane) if changes else None)
         facts: dict[str, Json] = {
             "checkpoint": checkpoint,
             "reason": reason,
             "calls": calls,
             "from": run.head,
         }
-        transition = machine.rewind(target, position, target.values, changes or {}, facts)
+        transition = machine.rewind(
+            target,
+            position,
+            target.values,
+            changes or {},
+            facts,
+            lane=_lane(run, position, lane) if changes else at.ROOT_LANE,
+        )
         branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason)
         commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
         return _enqueued(run, transition)
@@ -154,6 +187,43 @@ def preview_rewind(
     preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))
     preview.approvals.extend(_approvals_after(run, line, checkpoint))
     return preview
+
+
+def preview_retry(*, actor: Actor, run_id: uuid.UUID | str) -> RetryPreview:
+    """What a Retry of a failed run would run, before anybody confirms it. Changes nothing."""
+    run = queries.run(actor.project.pk, as_uuid(run_id))
+    policies.check_retry(actor, run)
+    facts = aggregate(run)
+    machine.retry(facts, reason="")  # says why not, if there is nothing to retry
+    around = {step.address for step in at.opened_steps(facts.position)}
+    rows = list(Step.objects.filter(run=run, branch=run.branch).order_by("created_at", "address"))
+    return RetryPreview(
+        failed=[
+            _previewed(step) for step in rows if step.address in facts.errors and step.address not in around
+        ],
+        not_run=[
+            step.node
+            for step in at.all_steps(facts.position)
+            if step.address not in around and step.address not in facts.errors
+        ],
+        kept=sum(1 for step in rows if step.status == StepStatus.COMPLETED),
+        conflicts=at.every_conflict(facts.position),
+    )
+
+
+def retry(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", version: int | None = None) -> Run:
+    """Let a failed run go on: only what failed or had not run is run, each step with its attempts allowed anew.
+
+    Results of sibling lanes stay. What people had not answered is asked again.
+    """
+    with verb(actor, "retry", run_id):
+        run = locked_run(run_id)
+        policies.check_retry(actor, run)
+        if version is not None:
+            _check_version(run, version)
+        canonical.check(reason)
+        facts = aggregate(run)
+        return _commit(run, machine.retry(facts, reason=reason[:MAX_REASON]), facts, actor, reason)
 
 
 def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
@@ -184,19 +254,22 @@ def _enqueued(run: Run, transition: Transition) -> Run:
     return run
 
 
-def _lane(facts: machine.Aggregate, lane: str | None) -> str:
-    lanes = [step.lane for step in at.live_steps(facts.position)]
+def _lane(run: Run, position: dict[str, Any], lane: str | None) -> str:
+    lanes = at.lane_names(position)
     if lane is not None:
         if lane not in lanes:
-            raise BadRequest(f"The run has no lane {lane!r}; it has {', '.join(lanes)}.", lanes=lanes)
+            raise UnknownLane(
+                f"The run has no lane {lane!r} now; it has {', '.join(lanes) or 'none'}.", lanes=lanes
+            )
         return lane
     if not lanes:
         raise AlreadyTerminal(
-            f"The run is {facts.status}; rewind it to edit an earlier state.", status=facts.status
+            f"The run is {run.status}; rewind it to edit an earlier state.", status=run.status
         )
-    if len(lanes) != 1:
+    inner = [name for name in lanes if not any(other.startswith(f"{name}/") for other in lanes)]
+    if len(inner) != 1:
         raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)
-    return lanes[0]
+    return inner[0]
 
 
 def _check_version(run: Run, version: int | None) -> None:
@@ -205,6 +278,14 @@ def _check_version(run: Run, version: int | None) -> None:
     if version != run.version:
         raise StaleVersion(
             f"You saw version {version} of the run; version {run.version} is there now.", version=run.version
+        )
+
+
+def _check_lane_version(position: dict[str, Any], lane: str, version: int) -> None:
+    now = at.lane_version(position, lane)
+    if version != now:
+        raise StaleVersion(
+            f"You saw version {version} of the lane; version {now} is there now.", version=now, lane=lane
         )
 
 
@@ -227,10 +308,23 @@ def _check_calls(calls: str) -> None:
 def _steps_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> list[StepPreview]:
     rows = Step.objects.filter(run=run, branch__in=line).order_by("created_at", "checkpoint")
     return [
-        StepPreview(step.node, step.visit, step.status, step.checkpoint)
+        _previewed(step)
         for step in rows
         if step.status != "void" and _lies_after(run, line, step, checkpoint)
     ]
+
+
+def _previewed(step: Step) -> StepPreview:
+    _, _, item = step.lane.partition("#")
+    return StepPreview(
+        step.node,
+        step.visit,
+        step.status,
+        step.checkpoint,
+        item=int(item) if item else None,
+        attempt=step.attempt,
+        error=step.error,
+    )
 
 
 def _lies_after(run: Run, line: Mapping[int, int | None], step: Step, checkpoint: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runs import policies, store, workflows
-from runs.engine import Workflow, canonical, machine, position
+from runs.engine import canonical, lanes, machine
 from runs.engine.canonical import Json
 from runs.errors import BadRequest, InputRequired, KeyReused
 from runs.models import IdempotencyRecord, Run
@@ -54,7 +54,7 @@ def submit(
         chosen = workflows.get(workflow, version)
         if input is None:
             raise InputRequired()
-        state = _state_of(chosen, input)
+        state = chosen.first_state(input)
         run = Run(
             id=uuid.uuid4(),
             project=actor.project,
@@ -71,19 +71,12 @@ def submit(
         ):
             return Submitted(_earlier(actor, idempotency), replayed=True)
         store.insert_run(run)
-        document = position.first(chosen, state)
+        document = lanes.first(chosen, state)
         run_facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
         transition = machine.start(run_facts)
         commit(run, transition, position=document, actor=actor.as_dict())
         run.refresh_from_db()
         return Submitted(run, replayed=False)
-
-
-def _state_of(workflow: Workflow, input: Json) -> dict[str, Json]:
-    accepted = workflow.input_schema.accept(input)
-    if workflow.input_model is workflow.state_model:
-        return accepted
-    return workflow.schema.accept(accepted)
 
 
 def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:

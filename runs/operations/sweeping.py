@@ -98,7 +98,9 @@ def _take_over(step: Step) -> bool:
         facts = _facts(run)
         if facts is None:
             return False
-        live = next(live for live in at.live_steps(facts.position) if live.address == now.address)
+        live = at.find(facts.position, now.address)
+        if live is None:
+            return False
         transition = machine.take_over(
             facts,
             live,
@@ -107,7 +109,7 @@ def _take_over(step: Step) -> bool:
             limit=settings.HITL_POISON_CRASHES,
             worker=str(now.worker),
         )
-        _commit(run, transition)
+        _commit(run, transition, facts.position)
         logger.warning("step taken over", extra={"run": str(run.pk), "step": now.node})
         return True
 
@@ -121,8 +123,10 @@ def _wake(wait: Wait) -> bool:
         facts = _facts(run)
         if facts is None:
             return False
-        live = next(live for live in at.live_steps(facts.position) if live.address == wait.address)
-        _commit(run, machine.wake(facts, live))
+        live = at.find(facts.position, wait.address)
+        if live is None:
+            return False
+        _commit(run, machine.wake(facts, live), facts.position)
         return True
 
 
@@ -142,8 +146,8 @@ def _facts(run: Run) -> machine.Aggregate | None:
         return None
 
 
-def _commit(run: Run, transition: Transition) -> None:
-    commit(run, transition, actor=SYSTEM)
+def _commit(run: Run, transition: Transition, position: dict[str, Any]) -> None:
+    commit(run, transition, position=position, actor=SYSTEM)
 
 
 def _hint() -> int:

@@ -10,30 +10,56 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from django.conf import settings
 from django.db import DatabaseError, transaction
 
 from runs import dispatch, store, workflows
-from runs.driver import Asked, Call, Completed, Context, Entry, Failed, Outcome, Reopened, StepScope, run_body
-from runs.engine import Workflow, machine
+from runs.driver import (
+    ITEMS,
+    Asked,
+    Call,
+    Completed,
+    Context,
+    Entered,
+    Entry,
+    Failed,
+    ItemDone,
+    Listed,
+    Outcome,
+    Reopened,
+    StepScope,
+    run_step,
+)
+from runs.engine import Workflow, canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Aggregate, Transition
 from runs.engine.workflow import RISKS
-from runs.errors import Busy, CheckpointUnreadable, LateResult, NotFound, StepError, UnknownWorkflow
+from runs.errors import (
+    Busy,
+    CheckpointUnreadable,
+    LateResult,
+    NotFound,
+    StepError,
+    UnknownWorkflow,
+)
 from runs.models import Approval, Run
 from runs.operations.deciding import fail_unreadable
-from runs.operations.door import commit
+from runs.operations.door import aggregate, commit
 from runs.store import Claimed, Held, Weights
 
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
 LOOK_EVERY: Final = 3.0  # seconds between two looks for forgotten steps
+Result = TypeVar("Result")
+Command = Callable[[Aggregate], Transition]
+WorkOut = Callable[[Run], tuple[Transition, dict[str, Any]]]
 logger = logging.getLogger(__name__)
 
 
@@ -224,7 +250,7 @@ class _Port:
             store.persistently(partial(store.check_held, self.slice.held))
 
     def commit_call(self, call: Call) -> None:
-        store.commit_call(self.slice.held, call, head=self.slice.head, ordinal=self.ordinal)
+        store.commit_call(self.slice.held, call, ordinal=self.ordinal)
         self.ordinal += 1
 
     def approved_digest(self, approval_id: str) -> str:
@@ -232,7 +258,11 @@ class _Port:
 
 
 class Slice:
-    """One lane, driven step by step. The run's position stays in memory between steps."""
+    """One lane, driven step by step. The run's position stays in memory between steps.
+
+    Beside other lanes it may lack what those have committed meanwhile. What this lane does to itself needs none of that and
+    is committed in one statement all the same; everything else is worked out on the document as it is under the run's lock.
+    """
 
     def __init__(self, claimed: Claimed, me: Worker) -> None:
         self.worker = me
@@ -284,20 +314,32 @@ class Slice:
             if not isinstance(ended, Failed):
                 return ended
             outcome = ended
+        step = self.held.step
         match outcome:
             case Asked():
                 self._park(outcome)
             case Failed():
                 self._fail(outcome)
             case Reopened():
-                self._ask_again(outcome)
+                again = outcome
+                self._commit(lambda run: machine.ask_again(run, step, again.node, again.reason))
+            case Listed():
+                count = outcome.count
+                self._commit(lambda run: machine.begin_items(run, step, count))
+            case ItemDone():
+                result = outcome.result
+                self._commit(lambda run: machine.complete_item(run, step, result))
+            case Entered():
+                state = outcome.state
+                self._commit(lambda run: machine.enter(run, step, state))
         return None
 
-    def _run_body(self) -> Outcome:
-        held = self.held
+    def _run_body(self) -> Outcome | Listed | ItemDone | Entered:
+        held, lane = self.held, self.held.step.lane
+        schema = self.run.workflow_of(lane).schema
         try:
             if not self.run.values:
-                self.run.values = self.workflow.schema.load(at.state(self.run.position))
+                self.run.values = schema.load(at.lane_state(self.run.position, lane))
         except StepError as error:
             return Failed(error, machine.error_of(error), self.workflow.nodes[held.step.node].retry)
         context = Context(
@@ -307,32 +349,61 @@ class Slice:
             address=held.step.address,
             generation=self.branch.generation,
             branch=self.branch.no,
-            answers=at.answers(self.run.position, held.step.lane),
+            answers=at.answers(self.run.position, lane),
             port=_Port(self),
+            failures=at.errors(self.run.position, lane),
         )
-        view = self.workflow.schema.view(self.run.values)
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
-        return run_body(StepScope(self.workflow, held.step, view, context))
+        scope = StepScope(self.workflow, held.step, schema.view(self.run.values), context)
+        return run_step(scope, self.run.position, items=self._items)
+
+    def _items(self) -> list[Json]:
+        """What the fan-out around this item has listed."""
+        outer = at.outer_step(self.run.position, self.held.step.lane)
+        assert outer is not None
+        entries = store.persistently(partial(store.journal, self.held.run_id, self.branch, outer.address))
+        listed = [entry for entry in entries if entry.name == ITEMS]
+        newest = max(listed, key=lambda entry: (entry.visible, entry.branch))
+        items: list[Json] = canonical.loads(newest.result)
+        return items
 
     def _complete(self, done: Completed) -> Held | Failed | None:
-        node = self.workflow.nodes[self.held.step.node]
+        """Commit a completed step: in one statement if it concerns this lane alone, otherwise under the run's lock."""
+        step, node = self.held.step, self.workflow.nodes[self.held.step.node]
         try:
-            transition = machine.complete(self.run, self.held.step, done.update)
-        except Exception as error:  # noqa: BLE001  # a router or an output function is an author's code too
-            return Failed(error, machine.error_of(error), node.retry)
-        if transition.ended:
-            self._commit(transition)
-            return None
-        self.steps_left -= 1
-        go_on = self.steps_left > 0 and time.monotonic() < self.until and not self.worker.stopping
-        committed = store.commit_step(
-            self.held,
-            transition,
-            position=self.run.position,
-            head=self.head,
-            weights=self.weights,
-            go_on=go_on,
-        )
+            resolved, transition = _refusing(partial(self._resolve, done.update))
+            if transition is not None:
+                return self._commit_step(transition, resolved)
+            return self._take_next(self._commit(lambda run: machine.settle(run, step, resolved)))
+        except _Refused as refused:
+            return Failed(refused.error, machine.error_of(refused.error), node.retry)
+
+    def _resolve(self, update: Any) -> tuple[machine.Resolved, Transition | None]:
+        """What the update comes to, and the transition if it concerns this lane alone."""
+        step = self.held.step
+        resolved = machine.resolve(self.run, step, update)
+        if not machine.is_lanes_own(self.run, step, resolved):
+            return resolved, None
+        return resolved, machine.settle(self.run, step, resolved, local=True)
+
+    def _commit_step(self, transition: Transition, resolved: machine.Resolved) -> Held | None:
+        alone = at.is_alone(self.run.position, self.held.step.lane)
+        go_on = self._may_go_on()
+        try:
+            committed = store.commit_step(
+                self.held,
+                transition,
+                position=self.run.position if alone else None,
+                head=self.head if alone else None,
+                weights=self.weights,
+                go_on=go_on,
+            )
+        except (LateResult, store.SnapshotDue):
+            if alone:
+                raise
+            # A snapshot is due, or the run drains after a sibling's failure, or the step is not ours any more: the run's row
+            # knows which.
+            return self._take_next(self._commit(lambda run: machine.settle(run, self.held.step, resolved)))
         self.head = committed.checkpoint
         self.run.values = transition.values or self.run.values
         dispatch.announce_step(self.project_id, self.held.run_id)
@@ -340,46 +411,79 @@ class Slice:
             dispatch.send(self.held.run_id, self.held.branch, transition.next_steps[0].address)
         return committed.next
 
+    def _may_go_on(self) -> bool:
+        self.steps_left -= 1
+        return self.steps_left > 0 and time.monotonic() < self.until and not self.worker.stopping
+
+    def _take_next(self, transition: Transition) -> Held | None:
+        """Go on with one of the steps that a commit under the lock has begun; workers were told about all of them."""
+        if not transition.next_steps or not self._may_go_on():
+            return None
+        address = transition.next_steps[0].address
+        try:
+            claimed = store.claim(
+                run_id=self.held.run_id, branch=self.held.branch, address=address, worker=self.worker.id
+            )
+        except (Busy, CheckpointUnreadable):
+            return None  # whoever gets the hint sees to it
+        if claimed is None:
+            return None
+        self.run.position, self.run.values, self.run.status = claimed.position, {}, claimed.run.status
+        self.head, self.weights = claimed.run.head, Weights.of(claimed.run)
+        return claimed.held
+
     def _park(self, asked: Asked) -> None:
-        transition = machine.park(self.run, self.held.step, asked.document, asked.digest)
-        self._commit(transition, opened=store.persistently(partial(self._approval, asked)))
+        step, opened = self.held.step, store.persistently(partial(self._approval, asked))
+        self._commit(lambda run: machine.park(run, step, asked.document, asked.digest), opened=opened)
 
     def _fail(self, failed: Failed) -> None:
+        held = self.held
         delay = machine.delay_of(
             failed.policy,
             failed.error,
-            attempt=self.held.attempt,
-            failures=self.held.failures + 1,
+            attempt=held.attempt - held.earlier,
+            failures=held.failures + 1,
             draw=random.random(),  # noqa: S311  # jitter, no secret
         )
         self._commit(
-            machine.fail(self.run, self.held.step, failed.facts, attempt=self.held.attempt, delay=delay)
+            lambda run: machine.fail(run, held.step, failed.facts, attempt=held.attempt, delay=delay)
         )
 
-    def _ask_again(self, again: Reopened) -> None:
-        self._commit(machine.ask_again(self.run, self.held.step, again.node, again.reason))
+    def _commit(self, command: Command, *, opened: Approval | None = None) -> Transition:
+        """Store a transition that is not an ordinary step: under the run's lock, still fenced by the token.
 
-    def _commit(self, transition: Transition, *, opened: Approval | None = None) -> None:
-        """Store a transition that is not an ordinary step: under the run's lock, still fenced by the token."""
-        tries = 0
+        Alone, the position in hand is the run's, and the transition is worked out before the lock is taken.
+        """
+        work_out: WorkOut = partial(self._on_true_document, command)
+        if at.is_alone(self.run.position, self.held.step.lane):
+            work_out = partial(_known, _refusing(partial(command, self.run)), self.run.position)
+        tried: list[Transition] = []
 
-        def once_more() -> None:
-            nonlocal tries
-            tries += 1
+        def once_more() -> Transition:
             try:
-                self._store(transition, opened)
+                return self._store(work_out, opened, tried)
             except LateResult:
                 # The answer to the first try may have been lost, and not the commit: then nobody else was here.
-                if tries == 1 or not store.is_written(self.held, transition.events[0].kind):
+                if not tried or not store.is_written(self.held, tried[-1].events[0].kind):
                     raise
+                return tried[-1]
 
-        store.persistently(once_more)
+        return store.persistently(once_more)
 
-    def _store(self, transition: Transition, opened: Approval | None) -> None:
+    def _on_true_document(self, command: Command, run: Run) -> tuple[Transition, dict[str, Any]]:
+        facts = aggregate(run)
+        facts.values = self.run.values  # as the body saw them: nobody else writes what this lane sees
+        return _refusing(partial(command, facts)), facts.position
+
+    def _store(self, work_out: WorkOut, opened: Approval | None, tried: list[Transition]) -> Transition:
         with transaction.atomic(durable=True):
             # However long it takes: giving up would throw away what the body did, and the keeper renews meanwhile.
             run = store.lock_run(self.held.run_id, patience=None)
-            commit(run, transition, position=self.run.position, held=self.held, opened=opened)
+            store.check_fence(run, self.held)
+            transition, position = work_out(run)
+            tried.append(transition)
+            commit(run, transition, position=position, held=self.held, opened=opened)
+            return transition
 
     def _approval(self, asked: Asked) -> Approval:
         """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
@@ -403,6 +507,25 @@ class Slice:
     def _note_late(self) -> None:
         logger.warning("late_result_discarded", extra={"run": self.run.run_id, "step": self.held.step.node})
         store.note_late_result(self.held, "step result")
+
+
+class _Refused(Exception):
+    """The engine, or an author's router or output function that it asked, says no: the step has failed."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _refusing(command: Callable[[], Result]) -> Result:
+    try:
+        return command()
+    except Exception as error:
+        raise _Refused(error) from error
+
+
+def _known(transition: Transition, position: dict[str, Any], run: Run) -> tuple[Transition, dict[str, Any]]:
+    return transition, position
 
 
 def _actions(document: dict[str, Json]) -> list[dict[str, Any]]:

@@ -5,4 +5,4 @@ UPDATE runs_step SET
   lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
   entries = entries + 1, entered_at = now(), started_at = coalesce(started_at, now())
 WHERE run_id = %(run)s AND branch = %(branch)s AND address = %(address)s AND status = 'ready'
-RETURNING lane, node, visit, failures, crashes
+RETURNING lane, node, visit, failures, crashes, earlier

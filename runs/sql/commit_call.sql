@@ -1,10 +1,12 @@
 -- Commit the result of a call inside a step. Guarantee: only while the token is ours; FOR SHARE waits for a takeover or
--- rewind that is under way and then sees what it did. Touches neither the run row nor its version.
+-- rewind that is under way and then sees what it did. Touches neither the run row nor its version; `after` is the run's
+-- head as it is now, which may be ahead of what this lane has seen.
 INSERT INTO runs_journalentry
   (run_id, branch, address, name, occurrence, node, ordinal, after, attempt, args_digest, result, effect, call_key,
    reused_from, started_at)
-SELECT step.run_id, step.branch, step.address, %(name)s, %(occurrence)s, step.node, %(ordinal)s, %(after)s,
-  step.failures + step.crashes + 1, %(args_digest)s, %(result)s, %(effect)s, %(key)s, %(reused_from)s::integer,
+SELECT step.run_id, step.branch, step.address, %(name)s, %(occurrence)s, step.node, %(ordinal)s,
+  (SELECT head FROM runs_run WHERE id = %(run)s),
+  step.earlier + step.failures + step.crashes + 1, %(args_digest)s, %(result)s, %(effect)s, %(key)s, %(reused_from)s::integer,
   now() - make_interval(secs => %(took)s)
 FROM (
   SELECT * FROM runs_step

@@ -2,7 +2,9 @@
 -- Guarantees: all or nothing in one statement; only while epoch and token are ours; numbers and hashes come from the run
 -- row itself, so they have no gap and no twin. Lock order: run, then step. The time of the history never goes back: a
 -- statement that had to wait for the run's row began earlier than the one it waited for.
--- The run row says no (other epoch): no row comes back. The step row says no (other token): runs_fence raises HL001,
+-- Beside sibling lanes: no version is compared, since what a lane does to itself commutes with what they do; the parent is
+-- the checkpoint before this one, whoever made it. A branch's first checkpoint, which has another parent, is never theirs.
+-- The run row says no (other epoch, or the run drains after a failure): no row comes back. The step row says no (other token): runs_fence raises HL001,
 -- because the run row has been changed by then and only an error takes that back.
 WITH run AS (
   UPDATE runs_run SET
@@ -18,8 +20,8 @@ WITH run AS (
     snapshot_size = CASE WHEN %(snapshot)s::text IS NULL THEN snapshot_size ELSE octet_length(%(snapshot)s::text) END,
     patch_weight = CASE WHEN %(snapshot)s::text IS NULL THEN patch_weight + octet_length(%(patch)s::text) + 256 ELSE 0 END,
     updated_at = greatest(now(), updated_at)
-  WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running'
-  RETURNING id, seq, checkpoint_no, snapshot_no, head_hash, updated_at AS moment
+  WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running' AND error IS NULL
+  RETURNING id, seq, checkpoint_no, snapshot_no, snapshot_size, patch_weight, head_hash, updated_at AS moment
 ), ended AS (
   UPDATE runs_step SET
     status = 'completed', token = NULL, lease_until = NULL, ended_at = run.moment, checkpoint = run.checkpoint_no, error = NULL
@@ -29,7 +31,7 @@ WITH run AS (
 ), point AS (
   INSERT INTO runs_checkpoint
     (run_id, no, branch, parent, kind, node, address, epoch, snapshot_no, patch, snapshot, reason, created_at)
-  SELECT id, checkpoint_no, %(branch)s, %(parent)s, 'step', %(node)s, %(address)s, %(epoch)s, snapshot_no,
+  SELECT id, checkpoint_no, %(branch)s, coalesce(%(parent)s::integer, checkpoint_no - 1), 'step', %(node)s, %(address)s, %(epoch)s, snapshot_no,
     %(patch)s::text, %(snapshot)s::text, '', moment
   FROM run
 ), event AS (
@@ -51,4 +53,4 @@ WITH run AS (
     CASE WHEN %(next_token)s::uuid IS NULL THEN NULL ELSE now() END
   FROM run
 )
-SELECT seq, checkpoint_no, snapshot_no, runs_fence((SELECT count(*) FROM ended)) FROM run
+SELECT seq, checkpoint_no, snapshot_no, snapshot_size, patch_weight, runs_fence((SELECT count(*) FROM ended)) FROM run

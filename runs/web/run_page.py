@@ -12,9 +12,11 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
-from runs.engine.position import live_steps
+from runs.engine.merging import Conflict
+from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, live_steps
+from runs.engine.position import state as state_of
 from runs.models import Approval, Checkpoint, Event, JournalEntry, Run
-from runs.operations import RewindPreview
+from runs.operations import RetryPreview, RewindPreview
 from runs.queries import Moment
 from runs.templatetags import hidden, pretty, words
 from runs.web import sentence, signs
@@ -28,6 +30,7 @@ EVENTS: Final = {
     "run_failed": "failed",
     "run_cancelled": "cancelled",
     "run_rewound": "rewound",
+    "run_retried": "retried",
     "step_completed": "step done",
     "step_failed": "step failed",
     "step_retry_scheduled": "will be tried again",
@@ -119,6 +122,29 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Side:
+    node: str
+    lines: list[pretty.Line]
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRow:
+    key: str
+    sides: list[Side]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """A lane to choose from."""
+
+    name: str
+    node: str
+    says: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AgainStep:
     node: str
     note: str
@@ -150,7 +176,7 @@ def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool
     point = moment.checkpoint
     row = checkpoint_row(point, run=run, line=line, may_steer=may_steer)
     state = moment.state
-    before = {} if moment.before is None else moment.before["root"]["base"]
+    before = {} if moment.before is None else state_of(moment.before)
     show = show if show in SHOWN else ("difference" if moment.before is not None else "state")
     lines = _lines_of(moment, show, before)
     changes = pretty.changes(before, state) if moment.before is not None else []
@@ -218,6 +244,55 @@ def event_row(event: Event) -> EventRow:
         brief=_brief(payload),
         payload=pretty.lines(payload) if payload else [],
     )
+
+
+# ---- lanes
+
+
+def conflict_rows(conflicts: Sequence[Conflict]) -> list[ConflictRow]:
+    return [
+        ConflictRow(
+            found.key, [Side(side.node, pretty.lines(side.value)) for side in (found.one, found.other)]
+        )
+        for found in conflicts
+    ]
+
+
+def lane_rows(position: Mapping[str, Any], *, url: str, chosen: str) -> list[LaneRow]:
+    """The lanes whose state a person can edit; none if there is only one. A nested workflow is edited inside."""
+    found = [
+        lane
+        for lane in lanes(dict(position))
+        if lane["status"] != ENDED and not is_nesting(lane_at(dict(position), str(lane["lane"])))
+    ]
+    if len(found) < 2:
+        return []
+    return [
+        LaneRow(
+            str(lane["lane"]),
+            str(lane["node"]),
+            f"has arrived at {lane['waits_at']}" if lane["status"] == ARRIVED else "",
+            f"{url}?{urlencode({'lane': str(lane['lane'])})}",
+            lane["lane"] == chosen,
+        )
+        for lane in found
+    ]
+
+
+# ---- retry
+
+
+def failed_steps(preview: RetryPreview) -> list[AgainStep]:
+    """The steps that failed, with why, and the attempt that comes next."""
+    return [
+        AgainStep(
+            step.node if step.item is None else f"{step.node}[{step.item}]",
+            _cut(str((step.error or {}).get("message", "no reason was recorded"))),
+            signs.STEP["failed"],
+            f"attempt {step.attempt}" if step.attempt > 1 else "",
+        )
+        for step in preview.failed
+    ]
 
 
 # ---- rewind

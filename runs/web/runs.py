@@ -13,13 +13,14 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, store
-from runs.engine import canonical
+from runs import operations, policies, queries, store, workflows
+from runs.engine import Workflow, canonical
+from runs.engine.position import all_steps, every_conflict, lane_names, lane_version, lane_view
 from runs.engine.position import state as state_of
-from runs.errors import HitlError, InvalidJson, Problem, Unprocessable
-from runs.models import Event, Run
+from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.models import Event, Run, Step
 from runs.templatetags import pretty, words
-from runs.web import branches, once, run_page, sentence, signs, timeline
+from runs.web import branches, once, run_page, sentence, signs, timeline, ways
 from runs.web.banner import of_error
 from runs.web.door import Request, page, see_other
 
@@ -44,6 +45,7 @@ LEGEND: Final = {
     "ready": "ready",
     "call": "call",
     "reused": "from the journal",
+    "inside": "from its first to its last part",
 }
 
 
@@ -136,7 +138,7 @@ def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
     chosen = {"chosen": request.get_full_path()}
     if request.htmx and request.htmx.target == "_checkpoints" and not request.htmx.history_restore_request:
-        shown = {"run": run, **_checkpoints(request, run, no), **chosen}
+        shown = {"run": run, **_checkpoints(request, run, queries.checkpoint(run.pk, no)), **chosen}
         return render(request, "runs/_checkpoints.html", {"page": shown, "now": store.now()})
     context = _context(request, run, checkpoint=no)
     context["page"] |= chosen
@@ -151,6 +153,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     lines, heads = queries.branches_of(run.pk)
     line = dict(store.lineage(run.pk, run.branch))
     approvals = queries.approvals_of(run.pk)
+    workflow = workflows.find(run.workflow, run.workflow_version)
     drawn = timeline.build(
         steps,
         queries.waits_of(run.pk),
@@ -158,7 +161,10 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         now=now,
         line=line,
         running=not run.is_terminal,
+        order=ways.order_of(workflow),
     )
+    moment = queries.checkpoint(run.pk, checkpoint)
+    head = moment.position if checkpoint == run.head else queries.head_or_fault(run)[0]
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
     shown = {
         "run": run,
@@ -166,6 +172,8 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "actions": _actions(request, run),
         "refresh": not run.is_terminal,
         "timeline": drawn,
+        "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
+        "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
         "legend": [(kind, LEGEND[kind]) for kind in drawn.kinds],
         "branches": branches.build(lines, heads, current=run.branch),
         "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
@@ -175,9 +183,18 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "error": pretty.lines(run.error) if run.error else None,
         "news": request.get_full_path(),
         **_history(request, run),
-        **_checkpoints(request, run, checkpoint, line=line),
+        **_checkpoints(request, run, moment, line=line),
     }
     return {"page": shown, "now": now}
+
+
+def _skipped(
+    workflow: Workflow | None, steps: Sequence[Step], head: dict[str, Any] | None, line: run_page.Line
+) -> list[str]:
+    if head is None or not steps:
+        return []
+    visited = [step.node for step in steps if step.branch in line and step.status != "void"]
+    return ways.skipped(workflow, visited=visited, standing=[step.node for step in all_steps(head)])
 
 
 def _history(request: Request, run: Run) -> dict[str, Any]:
@@ -205,10 +222,11 @@ def _history_rows(
     }
 
 
-def _checkpoints(request: Request, run: Run, no: int, *, line: run_page.Line | None = None) -> dict[str, Any]:
+def _checkpoints(
+    request: Request, run: Run, moment: queries.Moment, *, line: run_page.Line | None = None
+) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run)
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
-    moment = queries.checkpoint(run.pk, no)
     line = dict(store.lineage(run.pk, run.branch)) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
     return {
@@ -226,7 +244,14 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
     steers, cancels = policies.can_steer(request.actor, run), policies.can_cancel(request.actor, run)
     no_right = "Your roles do not allow it"
     edits = run.status in ("waiting", "queued", "paused", "failed")
+    retry = run_page.ActionLink(
+        "Retry",
+        "s-retry",
+        reverse("run-retry", args=[run.pk]),
+        "" if policies.can_retry(request.actor, run) else no_right,
+    )
     return [
+        *([retry] if run.status == "failed" else []),
         run_page.ActionLink(
             "Rewind",
             "rewind",
@@ -274,7 +299,8 @@ def rewind(request: Request, run_id: UUID, no: int) -> HttpResponse:
     if seen:
         return see_other(seen)
     run = queries.run(request.actor.project.pk, run_id)
-    changes = _changes(request.POST.get("state"), state_of(queries.checkpoint(run.pk, no).position))
+    position, lane = queries.checkpoint(run.pk, no).position, _chosen_lane(request)
+    changes = _changes(request.POST.get("state"), _state_of(position, lane))
     rewound = operations.rewind(
         actor=request.actor,
         run_id=run_id,
@@ -283,6 +309,7 @@ def rewind(request: Request, run_id: UUID, no: int) -> HttpResponse:
         changes=changes,
         calls=request.POST.get("calls", "reuse"),
         version=_version(request),
+        lane=lane or None,
     )
     edited = ", with an edited state" if changes else ""
     messages.success(
@@ -300,7 +327,9 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     moment = queries.checkpoint(run.pk, no)
     row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
     typed = request.POST.get("state")
-    proposed = canonical.dumps(preview.state, indent=2)
+    lane = _known_lane(moment.position, _chosen_lane(request))
+    lanes = run_page.lane_rows(moment.position, url=reverse("run-rewind", args=[run.pk, no]), chosen=lane)
+    proposed = canonical.dumps(_state_of(moment.position, lane), indent=2)
     lines, _ = queries.branches_of(run.pk)
     shown = {
         "run": run,
@@ -314,7 +343,9 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
         "calls": preview.calls,
         "state": proposed if typed is None else typed,
         "state_errors": _state_errors(error),
-        "state_open": typed is not None and typed.replace("\r\n", "\n") != proposed,
+        "lanes": lanes,
+        "lane": lane,
+        "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
         "reason": request.POST.get("reason", ""),
     }
     return _sheet(request, "runs/rewind.html", shown, error)
@@ -335,7 +366,8 @@ def edit_state(request: Request, run_id: UUID) -> HttpResponse:
     if seen:
         return see_other(seen)
     run = queries.run(request.actor.project.pk, run_id)
-    changes = _changes(request.POST.get("state"), state_of(queries.head(run)))
+    lane = _chosen_lane(request)
+    changes = _changes(request.POST.get("state"), _state_of(queries.head(run), lane))
     if "show" in request.POST:
         return _edit_state_page(request, run_id, changes=changes)
     if not changes:
@@ -343,9 +375,11 @@ def edit_state(request: Request, run_id: UUID) -> HttpResponse:
     edited = operations.edit_state(
         actor=request.actor,
         run_id=run_id,
-        version=_version(request),
+        version=None if lane else _version(request),
         changes=changes,
         reason=request.POST.get("reason", ""),
+        lane=lane or None,
+        lane_version=_number_of(request, "lane_version"),
     )
     messages.success(
         request, f"Checkpoint {edited.head} holds the edited state: {words.listing(sorted(changes))}."
@@ -362,16 +396,62 @@ def _edit_state_page(
 ) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
     policies.check_steer(request.actor, run)
-    state = state_of(queries.head(run))
+    head = queries.head(run)
+    lane = _known_lane(head, _chosen_lane(request))
+    state = _state_of(head, lane)
     typed = request.POST.get("state")
     shown = {
         "run": run,
+        "lanes": run_page.lane_rows(head, url=reverse("run-edit-state", args=[run.pk]), chosen=lane),
+        "lane": lane,
+        "lane_version": lane_version(head, lane) if lane else None,
+        "conflicts": run_page.conflict_rows(every_conflict(head)),
         "state": canonical.dumps(state, indent=2) if typed is None else typed,
+        "typed": typed is not None,
         "state_errors": _state_errors(error),
         "changes": pretty.changes(state, {**state, **changes}) if changes else [],
         "reason": request.POST.get("reason", ""),
     }
     return _sheet(request, "runs/edit_state.html", shown, error)
+
+
+# ---- retry
+
+
+def retry_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
+    return _retry_page(request, run_id, error=error)
+
+
+@page(methods="GET POST", refused=retry_again)
+def retry(request: Request, run_id: UUID) -> HttpResponse:
+    """GET: what a Retry would run. POST: do it."""
+    if request.method != "POST":
+        return _retry_page(request, run_id)
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    operations.retry(
+        actor=request.actor,
+        run_id=run_id,
+        reason=request.POST.get("reason", ""),
+        version=_version(request),
+    )
+    messages.success(request, f"{words.short_id(run_id, 'R-')} goes on with what failed or had not run.")
+    return see_other(once.remember(request, reverse("run", args=[run_id])))
+
+
+def _retry_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    preview = operations.preview_retry(actor=request.actor, run_id=run_id)
+    shown = {
+        "run": run,
+        "failed": run_page.failed_steps(preview),
+        "not_run": preview.not_run,
+        "kept": preview.kept,
+        "conflicts": run_page.conflict_rows(preview.conflicts),
+        "reason": request.POST.get("reason", ""),
+    }
+    return _sheet(request, "runs/retry.html", shown, error)
 
 
 # ---- cancel
@@ -423,8 +503,31 @@ def _sheet(request: Request, template: str, shown: dict[str, Any], error: HitlEr
     return render(request, template, context)
 
 
+def _chosen_lane(request: Request) -> str:
+    """The lane whose state is edited, as the form or the address says; nothing where there is only one."""
+    return request.POST.get("lane") or request.GET.get("lane", "")
+
+
+def _known_lane(position: dict[str, Any], lane: str) -> str:
+    """The lane, or nothing if it is gone: then the page asks again which one."""
+    return lane if lane in lane_names(position) else ""
+
+
+def _state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
+    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
+    if not lane:
+        return state_of(position)
+    if lane not in lane_names(position):
+        raise UnknownLane(lane=lane)
+    return lane_view(position, lane).state
+
+
 def _version(request: Request) -> int | None:
-    text = request.POST.get("version", "")
+    return _number_of(request, "version")
+
+
+def _number_of(request: Request, name: str) -> int | None:
+    text = request.POST.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 

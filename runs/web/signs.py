@@ -36,6 +36,7 @@ STEP: Final = {
     "cancelled": Sign("s-cancelled", "", "cancelled"),
     "void": Sign("undo", "", "left behind by a rewind"),
 }
+INSIDE: Final = Sign("s-running", "", "waits for what is inside it")
 CHECKPOINT: Final = {
     "input": Sign("arrow", "", "input"),
     "step": Sign("s-completed", "green", ""),

@@ -1,12 +1,15 @@
 """The waterfall of a run: one row a step, bars in percent of a scale on which long waits are drawn short. Pure.
 
+Rows stand in the order of time, with three exceptions that keep together what belongs together: the steps of a lane stand
+in one block, and items of a fan-out and steps of a nested workflow stand below the step that waits for them, indented.
+
 Percentages are made here, once, and go into SVG attributes; the page needs no style and no script to be true to them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -15,9 +18,11 @@ from runs.models import JournalEntry, Step, Wait
 from runs.templatetags import words
 from runs.web import signs
 
+Key = tuple[int, str]  # of a step: branch and address
 LEAST = 0.7  # percent; a bar below this could not be seen
 ROOM = 96.0  # percent of the width that the past takes; "now" stands there
 MAX_ROWS = 400
+DEEPEST = 3  # what is inside more steps is indented no further
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class Row:
     kind: str  # "step", "call"
     here: bool = False
     void: bool = False
+    lane: int = 0  # which of several lanes that are active at once, from 1; 0 if it is alone
+    depth: int = 0  # how many steps it is inside of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,7 @@ class Timeline:
     worked: timedelta
     waited: timedelta
     left_out: int
+    lanes: int = 0  # the most that are marked beside each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +117,11 @@ def build(
     now: datetime,
     line: Mapping[int, int | None],
     running: bool,
+    order: Mapping[str, int] | None = None,
 ) -> Timeline:
     """steps in order of their start; waits and journal of the same run.
 
+    order: the place of each node in its workflow, for lanes that began in one moment.
     line: the present branch first, then its ancestors, each with the checkpoint at which it was left (None for the first).
     """
     left_out = max(len(steps) - MAX_ROWS, 0)
@@ -122,13 +132,15 @@ def build(
     calls: dict[tuple[int, str], list[JournalEntry]] = {}
     for entry in journal:
         calls.setdefault((entry.branch, entry.address), []).append(entry)
-    spans = {_key(step): step_spans(step, by_step.get(_key(step), []), now=now) for step in shown}
+    placed = arrange(shown, order or {})
+    spans = {_key(place.step): _spans(place, by_step.get(_key(place.step), []), now=now) for place in placed}
     every = [span for found in spans.values() for span in found]
     scale = Scale(every)
     rows: list[Row] = []
-    for step in shown:
-        rows.append(_step_row(step, spans[_key(step)], scale, line=line))
-        rows += [_call_row(entry, scale) for entry in calls.get(_key(step), [])]
+    for place in placed:
+        step = place.step
+        rows.append(_step_row(place, spans[_key(step)], scale, line=line))
+        rows += [_call_row(entry, scale, depth=place.depth) for entry in calls.get(_key(step), [])]
     return Timeline(
         rows=rows,
         marks=_marks(scale, now=now, running=running),
@@ -139,7 +151,81 @@ def build(
         worked=_total(every, "work", "live", "failed"),
         waited=_total(every, "people"),
         left_out=left_out,
+        lanes=max((place.lane for place in placed), default=0),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a step is drawn. opened: whether it waits, or waited, for items or a nested workflow."""
+
+    step: Step
+    lane: int
+    depth: int
+    opened: bool
+
+
+def arrange(steps: Sequence[Step], order: Mapping[str, int]) -> list[Place]:
+    """Lane by lane, what is inside a step below it."""
+    visits: dict[tuple[int, str, str], list[Step]] = {}
+    for step in steps:
+        visits.setdefault((step.branch, step.lane, step.node), []).append(step)
+    inside: dict[Key | None, list[Step]] = {}
+    for step in steps:
+        outer = _outer(step, visits)
+        inside.setdefault(_key(outer) if outer else None, []).append(step)
+    return list(_placed(inside, None, 0, order))
+
+
+def _placed(
+    inside: Mapping[Key | None, Sequence[Step]],
+    outer: Key | None,
+    depth: int,
+    order: Mapping[str, int],
+) -> Iterator[Place]:
+    mine = inside.get(outer, ())
+    blocks: dict[tuple[int, str], list[Step]] = {}
+    for step in mine:
+        blocks.setdefault((step.branch, step.lane.partition("#")[0]), []).append(step)
+    numbers = _numbers(blocks, order)
+    for name in sorted(blocks, key=lambda name: _begun(blocks[name], order)):
+        for step in sorted(blocks[name], key=lambda step: (_item(step) or 0, step.created_at)):
+            yield Place(step, numbers.get(name, 0), depth, _key(step) in inside)
+            yield from _placed(inside, _key(step), depth + 1, order)
+
+
+def _numbers(
+    blocks: Mapping[tuple[int, str], Sequence[Step]], order: Mapping[str, int]
+) -> dict[tuple[int, str], int]:
+    """Lanes that began in one moment came out of one split: they are counted from 1."""
+    splits: dict[tuple[int, datetime], list[tuple[int, str]]] = {}
+    for name in sorted(blocks, key=lambda name: _begun(blocks[name], order)):
+        splits.setdefault((name[0], blocks[name][0].created_at), []).append(name)
+    return {
+        name: number
+        for names in splits.values()
+        if len(names) > 1
+        for number, name in enumerate(names, start=1)
+    }
+
+
+def _begun(block: Sequence[Step], order: Mapping[str, int]) -> tuple[datetime, int, str]:
+    return block[0].created_at, order.get(block[0].node, len(order)), block[0].address
+
+
+def _outer(step: Step, visits: Mapping[tuple[int, str, str], Sequence[Step]]) -> Step | None:
+    """The step that waits for this one, if that is drawn too: of the visits of its node the last that began before."""
+    lane, item, _ = step.lane.partition("#")
+    node = step.node
+    if not item:
+        lane, node = lane.rpartition("/")[0], node.rpartition("/")[0]
+    before = [one for one in visits.get((step.branch, lane, node), ()) if one.created_at <= step.created_at]
+    return before[-1] if before else None
+
+
+def _item(step: Step) -> int | None:
+    index = step.lane.partition("#")[2]
+    return int(index) if index else None
 
 
 def step_spans(step: Step, waits: Sequence[Wait], *, now: datetime) -> list[Span]:
@@ -166,7 +252,14 @@ def step_spans(step: Step, waits: Sequence[Wait], *, now: datetime) -> list[Span
 # ---- inside
 
 
-def _key(step: Step) -> tuple[int, str]:
+def _spans(place: Place, waits: Sequence[Wait], *, now: datetime) -> list[Span]:
+    step = place.step
+    if place.opened and step.started_at:
+        return [Span("inside", step.started_at, max(step.ended_at or now, step.started_at))]
+    return step_spans(step, waits, now=now)
+
+
+def _key(step: Step) -> Key:
     return step.branch, step.address
 
 
@@ -176,15 +269,19 @@ def _last_kind(step: Step) -> str:
     return "live" if step.status == "executing" else "ready" if step.status == "ready" else "work"
 
 
-def _step_row(step: Step, spans: Sequence[Span], scale: Scale, *, line: Mapping[int, int | None]) -> Row:
+def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Mapping[int, int | None]) -> Row:
+    step = place.step
     left = _is_left(step, line)
     notes = [f"#{step.visit}"] if step.visit > 1 else []
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
     waits = spans[-1].kind if step.status == "waiting" else ""
     sign = signs.RUN["retrying"] if waits == "retry" else signs.STEP[step.status]
+    if place.opened and step.status == "waiting":
+        sign = signs.INSIDE
+    item = _item(step)
     return Row(
-        name=step.node,
+        name=_name(step, inside=place.depth > 0) if item is None else f"{_name(step)}[{item}]",
         note=", ".join(notes),
         sign=sign,
         bars=[_bar(span, scale) for span in spans],
@@ -192,7 +289,14 @@ def _step_row(step: Step, spans: Sequence[Span], scale: Scale, *, line: Mapping[
         kind="step",
         here=waits == "people",
         void=left or step.status == "void",
+        lane=place.lane,
+        depth=min(place.depth, DEEPEST),
     )
+
+
+def _name(step: Step, *, inside: bool = True) -> str:
+    """Below the step around it the node's own name will do."""
+    return step.node.rpartition("/")[2] if inside else step.node
 
 
 def _is_left(step: Step, line: Mapping[int, int | None]) -> bool:
@@ -203,7 +307,7 @@ def _is_left(step: Step, line: Mapping[int, int | None]) -> bool:
     return limit is not None and (step.checkpoint is None or step.checkpoint > limit)
 
 
-def _call_row(entry: JournalEntry, scale: Scale) -> Row:
+def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0) -> Row:
     reused = entry.reused_from is not None
     span = Span("reused" if reused else "call", entry.started_at, entry.ended_at)
     return Row(
@@ -213,6 +317,7 @@ def _call_row(entry: JournalEntry, scale: Scale) -> Row:
         bars=[_bar(span, scale)],
         took="from the journal" if reused else words.span(span.length, parts=2),
         kind="call",
+        depth=min(depth, DEEPEST),
     )
 
 
@@ -226,6 +331,7 @@ TITLES = {
     "call": "call",
     "reused": "from the journal",
     "time": "waiting for time",
+    "inside": "from its first to its last part",
 }
 
 

@@ -20,6 +20,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/checkpoints/<int:no>/", runs.checkpoint, name="run-checkpoint"),
     path("runs/<uuid:run_id>/rewind/<int:no>/", runs.rewind, name="run-rewind"),
     path("runs/<uuid:run_id>/edit-state/", runs.edit_state, name="run-edit-state"),
+    path("runs/<uuid:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", runs.cancel, name="run-cancel"),
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
     path("live/state/runs", live.runs_state, name="live-runs"),

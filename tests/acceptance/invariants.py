@@ -15,7 +15,7 @@ from tests.acceptance.site import TERMINAL, Site, fresh_name
 from tests.kit.waiting import until
 
 ENDS = {"run_completed", "run_failed", "run_cancelled"}
-AFTER_THE_END = {"run_rewound", "state_edited"}
+AFTER_THE_END = {"run_rewound", "run_retried", "state_edited"}
 _LOGGED = re.compile(r"^(?=\d\d:\d\d:\d\d [A-Z])", re.MULTILINE)  # where an entry of a log begins
 CONNECTION = (  # how the loss of a connection that the test cut shows in a traceback
     "OperationalError",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from runs.engine import Action, Ask, Workflow
+from runs.engine import Action, Ask, Workflow, append
 from tests.kit.ledger import gate
 
 
@@ -158,3 +158,91 @@ def again(state: Working) -> str:
 
 
 many.choose("step", again, to=["step", "END"])
+
+
+# ---- lanes: many items, a nested workflow that asks, a question, and two that may write one key
+
+
+class Research(BaseModel):
+    topic: str = "tea"
+    notes: Annotated[list[str], append] = []
+    pages: list[str] = []
+    title: str = ""
+    fails: bool = False  # the first attempt of `draft`
+    clashes: bool = False  # `draft` and `search` write the title
+    deep: bool = False  # whether anybody looks deeper
+
+
+class Question(BaseModel):
+    topic: str
+    answer: str = ""
+
+
+second_look = Workflow("second-look", version=1, state=Question)
+
+
+@second_look.node
+def prepare(state: Question, ctx: Any) -> dict[str, Any]:
+    return {"answer": f"about {state.topic}"}
+
+
+@second_look.approval(name="ask", reviewers=["finance"])
+def _ask_second(state: Question, ctx: Any) -> Ask:
+    return Ask(Action("publish", {"topic": state.topic, "answer": state.answer}), title="Publish it")
+
+
+second_look.edge("prepare", "ask")
+
+research = Workflow("research", version=1, state=Research)
+
+
+@research.node
+def plan(state: Research, ctx: Any) -> dict[str, Any]:
+    return {"notes": [f"a plan for {state.topic}"]}
+
+
+@research.fan_out(
+    items=lambda state: [state.topic, f"green {state.topic}", f"black {state.topic}"], into="pages"
+)
+def fetch(state: Research, ctx: Any, item: str) -> str:
+    return str(ctx.call(str.title, item, name="fetch_page"))
+
+
+@research.node
+def search(state: Research, ctx: Any) -> dict[str, Any]:
+    found = {"notes": [f"{len(state.pages)} pages"]}
+    return {**found, "title": "Found"} if state.clashes else found
+
+
+@research.approval(name="outline", reviewers=["finance"])
+def _ask_outline(state: Research, ctx: Any) -> Ask:
+    return Ask(Action("outline", {"topic": state.topic, "notes": state.notes}), title="Is the outline right?")
+
+
+@research.node(name="draft")
+def _draft(state: Research, ctx: Any) -> dict[str, Any]:
+    if state.fails and ctx.attempt == 1:
+        raise RuntimeError("out of paper")
+    return {"title": f"On {state.topic}"}
+
+
+@research.node
+def deeper(state: Research, ctx: Any) -> dict[str, Any]:
+    return {"notes": ["deeper"]}
+
+
+@research.node
+def write(state: Research, ctx: Any) -> dict[str, Any]:
+    return {"notes": [f"{state.title}: {len(state.notes)} notes"]}
+
+
+research.edge("plan", "fetch")
+research.edge("plan", "outline")
+research.edge("plan", "check")
+research.edge("fetch", "search")
+research.edge("search", "write")
+research.choose("outline", approve="draft", reject="write")
+research.choose("draft", lambda state: "deeper" if state.deep else "write", to=["deeper", "write"])
+research.edge("deeper", "write")
+research.subflow("check", second_look, output=lambda result: {"notes": [result["answer"]]})
+research.edge("check", "write")

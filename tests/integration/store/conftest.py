@@ -100,7 +100,7 @@ class Hand:
     def call(self, name: str = "charge", result: Any = 1, *, ordinal: int = 0, occurrence: str = "0") -> None:
         """Commit the result of a call."""
         call = Call(name, occurrence, "digest", canonical.dumps(result), "reversible", "key", 0.0)
-        store.commit_call(self.held, call, head=self.head, ordinal=ordinal)
+        store.commit_call(self.held, call, ordinal=ordinal)
 
 
 def chain_of(workflow: Workflow, nodes: int = 5) -> Workflow:

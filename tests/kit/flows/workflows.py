@@ -7,10 +7,26 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
+from tests.kit.flows.lanes import deep, fast_slow, fragile, handled, two_starts, unequal
 from tests.kit.flows.night import chain, deadly, pair, patient, rivals, thrice
 from tests.kit.ledger import gate, stamp
 
-__all__ = ["chain", "deadly", "echo", "gated", "pair", "patient", "rivals", "thrice"]
+__all__ = [
+    "chain",
+    "deadly",
+    "deep",
+    "echo",
+    "fast_slow",
+    "fragile",
+    "gated",
+    "handled",
+    "pair",
+    "patient",
+    "rivals",
+    "thrice",
+    "two_starts",
+    "unequal",
+]
 
 
 class Note(BaseModel):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from runs.engine import Workflow, canonical, machine, patch
+from runs.engine import Workflow, canonical, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Aggregate, Transition
@@ -56,7 +56,7 @@ class Tape:
     @classmethod
     def submitted(cls, workflow: Workflow, document: Mapping[str, Json] | None = None) -> Tape:
         state = workflow.schema.accept(dict(document or {}))
-        position = at.first(workflow, state)
+        position = lanes.first(workflow, state)
         run = Aggregate("run", workflow, RunStatus.QUEUED.value, 1, 1, position, workflow.schema.load(state))
         tape = cls(run)
         tape.take(machine.start(run), "submitted")

@@ -30,7 +30,7 @@ from runs.errors import (
 from tests.sizes import size
 from tests.unit.engine.documents import DOCUMENTS, nested
 
-ANY_WAY = Way(plain="pay")
+ANY_WAY = Way(edges=("pay",))
 RESPOND_WAY = Way(outcomes={"approve": "pay", "respond": "tell"})
 
 

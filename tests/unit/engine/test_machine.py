@@ -193,7 +193,7 @@ def test_a_router_may_end_the_run() -> None:
     assert tape.status is RunStatus.COMPLETED
 
 
-@pytest.mark.parametrize("answer", ["nowhere", "a", None, 5, nothing, ["the-other"], "x" * 10_000])
+@pytest.mark.parametrize("answer", ["nowhere", "a", None, 5, nothing, ["the-other", 5], "x" * 10_000])
 def test_a_router_that_answers_something_else_is_the_steps_failure(answer: Any) -> None:
     tape = Tape.submitted(routed(lambda state: answer))
     step = tape.claim()

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from runs.engine import END, START, Workflow, canonical, patch
 from runs.engine import position as at
+from runs.engine.lanes import Lanes, first
 from runs.engine.patch import Recorder
-from runs.engine.position import LiveStep, Move
+from runs.engine.position import LiveStep
 from runs.engine.state import Write
 from runs.errors import LoopLimit, StepLimit
 from tests.sizes import size
@@ -38,10 +39,11 @@ def looping(edges: Edges, *, limits: dict[str, int], ways_out: dict[str, str] | 
 
 
 def go(
-    workflow: Workflow, position: dict[str, Any], target: str, lane: str = at.ROOT_LANE
+    workflow: Workflow, position: dict[str, Any], target: str, recorder: Recorder | None = None
 ) -> LiveStep | None:
-    move = at.plan(workflow, position, lane=lane, target=target)
-    return at.move(Recorder(position), lane=lane, to=move)
+    lanes = Lanes(workflow, recorder or Recorder(position), at.ROOT_LANE)
+    lanes.go(at.ROOT_LANE, lanes.plan(at.ROOT_LANE, [target]))
+    return lanes.begun[0] if lanes.begun else None
 
 
 def node_of(position: dict[str, Any]) -> str:
@@ -50,14 +52,14 @@ def node_of(position: dict[str, Any]) -> str:
 
 def test_a_run_begins_at_the_entry_with_its_state() -> None:
     workflow = workflow_of({START: ["b"], "a": [END], "b": ["a"]})
-    position = at.first(workflow, {"n": 1})
+    position = first(workflow, {"n": 1})
     (step,) = at.live_steps(position)
     assert (step.lane, step.node, step.visit) == ("0", "b", 1)
     assert (at.state(position), position["commits"], position["visits"]) == ({"n": 1}, 0, {"b": 1})
     canonical.check(position)
 
 
-SHAPE = at.first(workflow_of({START: ["a"], "a": [END]}), {"n": 1})
+SHAPE = first(workflow_of({START: ["a"], "a": [END]}), {"n": 1})
 LANE = SHAPE["root"]["lanes"]["0"]
 
 
@@ -98,7 +100,7 @@ def test_a_damaged_position_is_told_from_one(damaged: Any) -> None:
 
 def test_a_lane_that_ends_is_gone() -> None:
     workflow = workflow_of({START: ["a"], "a": [END]})
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     assert go(workflow, position, END) is None
     assert at.live_steps(position) == []
     assert position["root"] == {"base": {}, "lanes": {}, "order": []}
@@ -107,9 +109,9 @@ def test_a_lane_that_ends_is_gone() -> None:
 
 def test_writes_set_keys_and_add_items() -> None:
     workflow = workflow_of({START: ["a"], "a": [END]})
-    position = at.first(workflow, {"n": 1, "log": ["a"]})
+    position = first(workflow, {"n": 1, "log": ["a"]})
     before, recorder = copy.deepcopy(position), Recorder(position)
-    at.write(recorder, [Write("n", "set", None), Write("log", "append", ["b", "c"])])
+    Lanes(workflow, recorder, "0").write("0", [Write("n", "set", None), Write("log", "append", ["b", "c"])])
     assert at.state(position) == {"n": None, "log": ["a", "b", "c"]}
     assert [op["op"] for op in recorder.ops] == ["replace", "add", "add"]
     assert patch.apply(before, recorder.ops) == position
@@ -150,10 +152,9 @@ def test_addresses_are_unique_in_a_line_and_equal_on_every_branch(edges: Edges, 
             addresses.append(step.address)
         return addresses
 
-    first = at.first(workflow, {})
-    whole = walk(first, choices)
+    whole = walk(first(workflow, {}), choices)
     assert len(set(whole)) == len(whole)
-    other = at.first(workflow, {})
+    other = first(workflow, {})
     again = walk(other, choices[:split])
     if at.live_steps(other):
         branch = canonical.loads(canonical.dumps(other))
@@ -167,7 +168,7 @@ def test_two_ways_to_a_node_are_two_addresses(edges: Edges, data: st.DataObject)
     """Else a branch that came another way would take the results of the calls of the one it left."""
     workflow, walks = looping(edges, limits={}), []
     for _ in range(2):
-        position, way = at.first(workflow, {}), []
+        position, way = first(workflow, {}), []
         for choice in taken(edges, data, steps=6):
             targets = edges[node_of(position)]
             step = go(workflow, position, targets[choice % len(targets)])
@@ -198,7 +199,7 @@ def test_passes_are_counted_from_the_entrance_of_each_loop_and_stay_below_its_li
     outs.pop(START, None)
     workflow = looping(edges, limits=limits, ways_out=outs)
     loops, back = workflow.graph.headers, workflow.graph.back
-    position, counted = at.first(workflow, {}), dict.fromkeys(loops, 0)
+    position, counted = first(workflow, {}), dict.fromkeys(loops, 0)
     for choice in taken(edges, data, steps=30):
         source, targets = node_of(position), edges[node_of(position)]
         wish = targets[choice % len(targets)]
@@ -234,14 +235,13 @@ def test_passes_are_counted_from_the_entrance_of_each_loop_and_stay_below_its_li
 @given(sensible_graphs(), st.data())
 def test_visits_and_commits_are_counted_over_the_whole_line(edges: Edges, data: st.DataObject) -> None:
     workflow = looping(edges, limits={})
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     before = copy.deepcopy(position)
     recorder = Recorder(position)
     visited = [node_of(position)]
     for choice in taken(edges, data, steps=15):
         targets = edges[node_of(position)]
-        move = at.plan(workflow, position, lane="0", target=targets[choice % len(targets)])
-        step = at.move(recorder, lane="0", to=move)
+        step = go(workflow, position, targets[choice % len(targets)], recorder)
         assert position["commits"] == len(visited)
         if step is None:
             break
@@ -255,7 +255,7 @@ def test_visits_and_commits_are_counted_over_the_whole_line(edges: Edges, data: 
 def test_a_loop_of_four_passes_visits_its_header_four_times() -> None:
     """C79."""
     workflow = looping({START: ["a"], "a": ["a", "b"], "b": [END]}, limits={"a": 4}, ways_out={"a": "b"})
-    position, nodes = at.first(workflow, {}), ["a"]
+    position, nodes = first(workflow, {}), ["a"]
     while node_of(position) == "a":
         go(workflow, position, "a")
         nodes.append(node_of(position))
@@ -265,7 +265,7 @@ def test_a_loop_of_four_passes_visits_its_header_four_times() -> None:
 def test_an_inner_loop_begins_anew_in_every_round_of_the_outer_one() -> None:
     edges = {START: ["outer"], "outer": ["inner"], "inner": ["inner", "outer", END]}
     workflow = looping(edges, limits={"outer": 3, "inner": 3})
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     visits = []
     for _ in range(3):
         go(workflow, position, "inner")
@@ -285,7 +285,7 @@ def test_a_limit_that_leads_round_an_outer_loop_uses_that_up_too() -> None:
     """C79: else the outer loop would go round for as long as the run may make steps."""
     edges = {START: ["outer"], "outer": ["inner"], "inner": ["inner", "outer", END]}
     workflow = looping(edges, limits={"outer": 2, "inner": 2}, ways_out={"inner": "outer"})
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     for wish in ("inner", "inner", "inner", "inner", "inner"):
         go(workflow, position, wish)
     assert position["visits"] == {"outer": 2, "inner": 4}
@@ -295,7 +295,7 @@ def test_a_limit_that_leads_round_an_outer_loop_uses_that_up_too() -> None:
 
 def test_a_limit_that_leads_round_the_same_loop_ends_it_nonetheless() -> None:
     workflow = looping({START: ["a"], "a": ["a", END]}, limits={"a": 2}, ways_out={"a": "a"})
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     go(workflow, position, "a")
     with pytest.raises(LoopLimit):
         go(workflow, position, "a")
@@ -305,7 +305,7 @@ def test_a_run_makes_as_many_commits_as_it_may_and_keeps_the_last() -> None:
     """C79: the limit of the whole run, for a loop that does not pause."""
     workflow = looping({START: ["a"], "a": ["a", END]}, limits={"a": 10_000})
     workflow.max_steps = 50
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     for _ in range(50):
         go(workflow, position, "a")
     before = copy.deepcopy(position)
@@ -321,8 +321,9 @@ def test_going_back_without_an_edge_keeps_the_counters_of_loops_around_both() ->
     """C79: being asked again is no way round a limit."""
     edges = {START: ["plan"], "plan": ["ask"], "ask": ["pay"], "pay": ["pay", "plan", END]}
     workflow = looping(edges, limits={"plan": 5, "pay": 5})
-    position = at.first(workflow, {})
+    position = first(workflow, {})
     for target in ("ask", "pay", "plan", "ask", "pay", "pay"):
         go(workflow, position, target)
     assert position["root"]["lanes"]["0"]["loops"] == {"plan": 1, "pay": 1}
-    assert at.back_to(workflow, position, lane="0", node="ask") == Move("ask", {"plan": 1})
+    Lanes(workflow, Recorder(position), "0").go_back("0", "ask")
+    assert position["root"]["lanes"]["0"]["loops"] == {"plan": 1}

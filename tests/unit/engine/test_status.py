@@ -48,9 +48,11 @@ def test_an_event_leads_to_a_status_or_is_refused_as_a_conflict(before: RunStatu
 
 @pytest.mark.parametrize("ended", sorted(TERMINAL))
 @pytest.mark.parametrize("event", RunEvent)
-def test_a_run_that_has_ended_takes_nothing_but_a_rewind(ended: RunStatus, event: RunEvent) -> None:
+def test_a_run_that_has_ended_takes_nothing_but_a_rewind_and_after_a_failure_a_retry(
+    ended: RunStatus, event: RunEvent
+) -> None:
     """I3, I7."""
-    if event is RunEvent.REWOUND:
+    if event is RunEvent.REWOUND or (ended, event) == (RunStatus.FAILED, RunEvent.RETRIED):
         assert RUN[ended, event] is RunStatus.QUEUED
     elif (ended, event) == (RunStatus.FAILED, RunEvent.EDITED):
         assert RUN[ended, event] is RunStatus.FAILED

@@ -126,14 +126,30 @@ def test_every_target_is_named_once_in_the_order_of_declaration() -> None:
 # ---- refusing
 
 
-def two_edges(workflow: Any) -> None:
+def two_edges(workflow: Any) -> Workflow:
     workflow.edge("a", "b")
     workflow.edge("a", "c")
+    return built()
 
 
 REFUSED_AT_ONCE: dict[str, tuple[Callable[[Any], Any], str, str | None]] = {
     "the same edge twice": (lambda w: [w.edge("a", "b"), w.edge("a", "b")], "declared twice", "a"),
-    "two ways on": (two_edges, "one way on", "a"),
+    "an edge and a choose": (
+        lambda w: [two_edges(w), w.choose("a", pick, to=["b"])],
+        "a way on already",
+        "a",
+    ),
+    "two limits": (
+        lambda w: [w.edge("a", "b", limit="c"), w.edge("a", "c", limit=END)],
+        "two limits, 'c' and 'END'",
+        "a",
+    ),
+    "two ways for an error": (
+        lambda w: [w.on_error("a", "b"), w.on_error("a", "c")],
+        "on_error('a') is declared twice",
+        "a",
+    ),
+    "an error of the start": (lambda w: w.on_error(START, "b"), "START cannot fail", START),
     "an edge after a choose": (lambda w: [w.choose("g", approve="a"), w.edge("g", "b")], "has a choose", "g"),
     "a choose after an edge": (
         lambda w: [w.edge("g", "a"), w.choose("g", approve="a")],

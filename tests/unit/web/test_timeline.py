@@ -140,3 +140,84 @@ def test_no_step_makes_an_empty_picture() -> None:
 def test_a_long_run_is_drawn_by_its_newest_steps() -> None:
     made = build(*[step(f"n{n}", n, n + 1, address=str(n)) for n in range(timeline.MAX_ROWS + 7)])
     assert (made.left_out, made.rows[0].name, made.steps) == (7, "n7", timeline.MAX_ROWS + 7)
+
+
+# ---- lanes
+
+
+def placed(*steps: Step, **order: int) -> list[tuple[str, int, int]]:
+    """Node and, for an item, its number; lane mark; depth."""
+    return [
+        (place.step.node + place.step.lane.partition("#")[2], place.lane, place.depth)
+        for place in timeline.arrange(steps, order)
+    ]
+
+
+def test_steps_of_one_lane_stand_together_in_the_order_of_the_split() -> None:
+    steps = [
+        step("start", 0, 1, lane="0"),
+        step("x", 1, 2, lane="bb"),
+        step("a", 1, 2, lane="aa"),
+        step("a2", 3, 4, lane="aa"),
+        step("x2", 2, 3, lane="bb"),
+        step("J", 4, 5, lane="cc"),
+    ]
+    assert placed(*steps, a=1, x=2) == [
+        ("start", 0, 0),
+        ("a", 1, 0),
+        ("a2", 1, 0),
+        ("x", 2, 0),
+        ("x2", 2, 0),
+        ("J", 0, 0),
+    ]
+
+
+def test_items_and_nested_steps_stand_below_the_step_that_waits_for_them() -> None:
+    steps = [
+        step("fan", 0, 9, lane="0"),
+        step("fan", 1, 2, lane="0#1", address="1"),
+        step("fan", 1, 3, lane="0#0", address="0"),
+        step("sub", 9, None, "waiting", lane="0"),
+        step("sub/in", 9, 10, lane="0/0"),
+        step("sub/deep/in", 10, 11, lane="0/0/0", address="d"),
+        step("sub/deep", 10, None, "waiting", lane="0/0"),
+    ]
+    found = placed(*steps)
+    assert found[:3] == [("fan", 0, 0), ("fan0", 0, 1), ("fan1", 0, 1)]
+    assert found[3:] == [("sub", 0, 0), ("sub/in", 0, 1), ("sub/deep", 0, 1), ("sub/deep/in", 0, 2)]
+    rows = build(*steps).rows
+    assert [(row.name, row.depth) for row in rows[:4]] == [
+        ("fan", 0),
+        ("fan[0]", 1),
+        ("fan[1]", 1),
+        ("sub", 0),
+    ]
+    assert [row.name for row in rows[4:]] == ["in", "deep", "in"]
+    assert rows[0].bars[0].kind == rows[3].bars[0].kind == "inside"
+    assert not rows[3].here  # it does not ask anybody itself
+
+
+def test_a_second_round_is_below_its_own_visit() -> None:
+    steps = [
+        step("fan", 0, 3, lane="0", address="f1"),
+        step("fan", 1, 2, lane="0#0", address="i1"),
+        step("fan", 3, 6, lane="0", address="f2", visit=2),
+        step("fan", 4, 5, lane="0#0", address="i2", visit=2),
+    ]
+    found = [place.step.address for place in timeline.arrange(steps, {})]
+    assert found == ["f1", "i1", "f2", "i2"]
+
+
+def test_lanes_of_another_branch_are_lanes_of_their_own() -> None:
+    steps = [step(node, 1, 2, lane=node, address=node) for node in "ab"]
+    again = [step(node, 5, 6, lane=node, address=node, branch=2) for node in "ab"]
+    assert [(p.step.branch, p.lane) for p in timeline.arrange([*steps, *again], {})] == [
+        (1, 1),
+        (1, 2),
+        (2, 1),
+        (2, 2),
+    ]
+
+
+def test_what_is_inside_a_step_that_is_not_drawn_stands_by_itself() -> None:
+    assert placed(step("fan", 1, 2, lane="0#4")) == [("fan4", 0, 0)]

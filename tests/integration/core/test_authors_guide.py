@@ -1,0 +1,50 @@
+"""docs/authors.md: its code blocks run, and come to what the text says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runs import workflows
+from runs.engine import Workflow, canonical
+from tests.integration.core.conftest import House, open_approval
+
+GUIDE = Path(__file__).parents[3] / "docs" / "authors.md"
+
+
+@pytest.fixture
+def guide() -> Iterator[dict[str, Any]]:
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile("\n".join(blocks), str(GUIDE), "exec", dont_inherit=True), names)
+    flows = [value for value in names.values() if isinstance(value, Workflow)]
+    for flow in flows:
+        workflows.register(flow)
+    yield names
+    for flow in flows:
+        workflows.unregister(flow.name)
+
+
+def output(house: House, name: str) -> Any:
+    run = house.work(house.submit(name))
+    assert run.status == "completed", run.error
+    return canonical.loads(run.output or "")
+
+
+def test_what_the_guide_shows_is_what_happens(house: House, guide: dict[str, Any]) -> None:
+    assert output(house, "report")["notes"] == ["found: tea", "read: tea", "2 notes under About tea"]
+    assert output(house, "careful")["notes"] == ["plan", "look", "look", "weigh"] * 3
+    assert output(house, "reader")["pages"] == [3, 3]
+    brave = output(house, "brave")
+    assert (brave["notes"], brave["title"]) == (["out of tea", "calm"], "closed")
+
+
+def test_the_guides_nested_workflow_asks(house: House, guide: dict[str, Any]) -> None:
+    run = house.work(house.submit("published"))
+    house.answer(open_approval(run), "approve")
+    house.work(run)
+    assert canonical.loads(run.output or "")["title"] == "approve"
