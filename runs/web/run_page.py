@@ -287,7 +287,7 @@ def failed_steps(preview: RetryPreview) -> list[AgainStep]:
     return [
         AgainStep(
             step.node if step.item is None else f"{step.node}[{step.item}]",
-            _cut(str((step.error or {}).get("message", "no reason was recorded"))),
+            words.cut(str((step.error or {}).get("message", "no reason was recorded")), 2 * SHORT),
             signs.STEP["failed"],
             f"attempt {step.attempt}" if step.attempt > 1 else "",
         )
