@@ -25,7 +25,7 @@ def card(page: Page, approval_id: str) -> None:
     page.goto(f"/inbox/{approval_id}/")
 
 
-def row(page: Page, title: str) -> Locator:
+def listed(page: Page, title: str) -> Locator:
     """An item of the inbox's list by its title; where to start, beside the list, names the first ones too."""
     return page.locator("#_queue").get_by_role("link", name=title)
 
