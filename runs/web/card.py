@@ -346,8 +346,14 @@ def since(material: Material) -> Since | None:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[pretty.Change]:
-    """Differences of two approval documents that a reviewer cares for: arguments and facts, by their names."""
-    return pretty.changes(_comparable(before), _comparable(after))
+    """Differences of two approval documents, in the order in which a card shows them: texts among the arguments,
+    then facts, then the other arguments; without such a text the arguments come first.
+    """
+    arguments = pretty.changes(_arguments_by_name(before), _arguments_by_name(after))
+    facts = pretty.changes(_short_facts(before), _short_facts(after))
+    texts = [change for change in arguments if change.lines]
+    others = [change for change in arguments if not change.lines]
+    return [*texts, *facts, *others] if texts else [*others, *facts]
 
 
 def evidence(steps: Sequence[Step], journal: Sequence[JournalEntry]) -> list[EvidenceStep]:
@@ -524,9 +530,12 @@ def _arguments(document: Mapping[str, Any]) -> list[Any]:
     return [action["args"] for action in document["actions"]]
 
 
-def _comparable(document: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments_by_name(document: Mapping[str, Any]) -> dict[str, Any]:
     actions = document["actions"]
     args = actions[0]["args"] if len(actions) == 1 else {action["key"]: action["args"] for action in actions}
+    return args if isinstance(args, dict) else {"arguments": args}
+
+
+def _short_facts(document: Mapping[str, Any]) -> dict[str, Any]:
     drawn = [(fact_of(fact), fact) for fact in document.get("facts") or []]
-    facts = {made.label: fact["value"] for made, fact in drawn if not made.table and not made.lines}
-    return {**facts, **(args if isinstance(args, dict) else {"arguments": args})}
+    return {made.label: fact["value"] for made, fact in drawn if not made.table and not made.lines}

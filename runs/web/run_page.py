@@ -374,10 +374,9 @@ def _brief(payload: Any) -> str:
 
 
 def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:
-    asks = any(approval.node == node for approval in preview.approvals)
-    if asks:
-        return AgainStep(node, "asks people, see below", signs.STEP["waiting"], "waits")
+    name = f"{node} #{visit}" if visit > 1 else node
+    if any(approval.node == node for approval in preview.approvals):
+        return AgainStep(name, "asks people, see below", signs.STEP["waiting"], "waits")
     how = "made again" if preview.calls == "again" else "from the journal if its arguments are equal"
     note = f"{words.listing(list(dict.fromkeys(calls)))}: {how}" if calls else "no recorded call"
-    name = f"{node} #{visit}" if visit > 1 else node
     return AgainStep(name, note, signs.RUN["retrying"])

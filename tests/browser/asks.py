@@ -8,12 +8,24 @@ from urllib.parse import urlsplit
 from playwright.sync_api import Locator, Page
 
 from tests.acceptance.site import Site
+from tests.kit.waiting import until
 
 
 def asked(site: Site, workflow: str = "one", **input: Any) -> tuple[str, str]:
     """Submit a run that asks; its id and the id of its approval."""
     run_id = site.start(workflow, **input)
     return run_id, str(site.approval(run_id)["id"])
+
+
+def asked_after(site: Site, run_id: str, approval_id: str) -> str:
+    """The approval that took the place of another."""
+    new = until(lambda: [a for a in open_ones(site, run_id) if a != approval_id])
+    return new[0]
+
+
+def open_ones(site: Site, run_id: str) -> list[str]:
+    rows = site.sql("SELECT id FROM runs_approval WHERE run_id = %s AND status = 'open'", run_id)
+    return [str(row["id"]) for row in rows]
 
 
 def state(site: Site, run_id: str) -> dict[str, Any]:
@@ -25,7 +37,7 @@ def card(page: Page, approval_id: str) -> None:
     page.goto(f"/inbox/{approval_id}/")
 
 
-def row(page: Page, title: str) -> Locator:
+def listed(page: Page, title: str) -> Locator:
     """An item of the inbox's list by its title; where to start, beside the list, names the first ones too."""
     return page.locator("#_queue").get_by_role("link", name=title)
 

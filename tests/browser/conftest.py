@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response, expect, sync_playwright
 
 from tests.acceptance.seed import PASSWORD
 from tests.acceptance.site import Site
@@ -15,6 +15,9 @@ from tests.kit.stack import APPS, Stack
 
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
+PATIENCE = 15_000  # ms: a busy machine is not a fault of a page; what is there at once is seen at once
+
+expect.set_options(timeout=PATIENCE)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -58,7 +61,7 @@ class Watched:
 
     def open(self) -> Page:
         page = self.context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         page.on("dialog", self._dialog)
         page.on("response", self._note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, outcomes, path, row
+from tests.browser.asks import answers, asked, card, listed, outcomes, path
 from tests.browser.conftest import Opens, sign_in
 
 
@@ -41,7 +41,7 @@ def test_an_expired_session_takes_the_whole_page_to_sign_in(site: Site, opens: O
     watched = opens("frida")
     watched.page.goto("/inbox/?view=open")
     watched.context.clear_cookies(name="hitl_session")
-    row(watched.page, "Expired session").click()
+    listed(watched.page, "Expired session").click()
     watched.page.wait_for_url("**/sign-in/**")
     assert "next=%2Finbox%2F" in watched.page.url
     assert outcomes(site, approval_id) == []

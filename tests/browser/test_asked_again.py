@@ -7,9 +7,8 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, state
+from tests.browser.asks import answers, asked, asked_after, card, state
 from tests.browser.conftest import Opens
-from tests.kit.waiting import until
 
 TWO_LINES = "UPDATE demo.orders\nSET total = 10"
 
@@ -24,17 +23,6 @@ def edits(page: Page, approval_id: str, note: str, reason: str) -> None:
     page.locator("#reason").fill(reason)
     page.get_by_role("button", name="Send the edit through look").click()
     page.locator("#toasts .toast").wait_for()
-
-
-def asked_after(site: Site, run_id: str, approval_id: str) -> str:
-    """The approval that took the place of another."""
-    new = until(lambda: [a for a in open_ones(site, run_id) if a != approval_id])
-    return new[0]
-
-
-def open_ones(site: Site, run_id: str) -> list[str]:
-    rows = site.sql("SELECT id FROM runs_approval WHERE run_id = %s AND status = 'open'", run_id)
-    return [str(row["id"]) for row in rows]
 
 
 def test_an_edit_says_that_it_is_checked_and_is_no_vote(site: Site, frida: Page) -> None:

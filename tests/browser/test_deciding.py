@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, outcomes, path, row, said, state
+from tests.browser.asks import answers, asked, card, listed, outcomes, path, said, state
 from tests.browser.conftest import Opens
 
 
@@ -14,7 +14,7 @@ def test_an_approved_action_is_run_and_the_next_item_opens(site: Site, frida: Pa
     run_id, approval_id = asked(site, args={"amount": 5}, title="Pay five")
     _, later = asked(site, title="The next one")
     frida.goto("/inbox/")
-    row(frida, "Pay five").click()
+    listed(frida, "Pay five").click()
     expect(frida.get_by_role("heading", name="Pay five")).to_be_focused()
     assert path(frida) == f"/inbox/{approval_id}/"
     answers(frida, "Approve")

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Page, Route, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, outcomes, path, row
+from tests.browser.asks import answers, asked, card, listed, outcomes, path
 from tests.browser.conftest import Opens
 
 WORDS = "April is closed since Monday.\n  Start with May <b>then</b> I agree."
@@ -158,7 +158,7 @@ def test_typed_text_is_not_left_without_a_question(site: Site, opens: Opens) -> 
     watched = opens("frida")
     card(watched.page, approval_id)
     leave_text(watched.page)
-    row(watched.page, "Another one").click()
+    listed(watched.page, "Another one").click()
     assert path(watched.page) == f"/inbox/{approval_id}/"
     assert watched.page.locator("#reason").input_value() == "half a thought"
     assert watched.faults == ["dialog: What you typed is not sent yet. Leave it?"]

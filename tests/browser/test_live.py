@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import BrowserContext, Page, Request, expect
 
 from tests.acceptance.site import Site, fresh_name
-from tests.browser.asks import answers, asked, card, outcomes, row
+from tests.browser.asks import answers, asked, card, listed, outcomes
 from tests.browser.conftest import Opens, Watched, sign_in
 from tests.kit.waiting import until
 
@@ -63,7 +63,7 @@ def test_a_new_approval_waits_behind_a_button_and_the_count_is_told_at_once(site
     assert page.locator("[data-row]").count() == rows
     assert page.locator("[data-row]").first.bounding_box() == place
     page.locator("[data-waits=_queue]").click()
-    expect(row(page, "Just come in")).to_be_visible()
+    expect(listed(page, "Just come in")).to_be_visible()
     expect(page.locator("[data-waits=_queue]")).to_be_hidden()
     assert page.locator("#reason").input_value() == "half a thought"
     assert page.locator("[data-row][aria-current]").inner_text().startswith("Already there")

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, row
+from tests.browser.asks import answers, asked, card, listed
 from tests.browser.conftest import PHONE, WIDE, Opens
 from tests.browser.test_hostile import hostile
 
@@ -97,12 +97,26 @@ def test_on_a_phone_list_and_card_are_two_pages_and_the_answers_stay_at_the_bott
     asked(site, title="On a phone", args={"note": "x" * 3_000})
     page = opens("frida", viewport=PHONE, has_touch=True).page
     page.goto("/inbox/?view=open")
-    row(page, "On a phone").click()
+    listed(page, "On a phone").click()
     expect(page.get_by_role("heading", name="On a phone")).to_be_visible()
     expect(page.locator(".queue")).to_be_hidden()
     expect(page.locator(".answer.yes")).to_be_in_viewport()
     page.get_by_role("link", name="Inbox").last.click()
     expect(page.locator(".queue")).to_be_visible()
+
+
+def test_on_a_phone_a_timeline_fits_and_a_value_with_hidden_characters_stays_in_one_piece(
+    site: Site, opens: Opens
+) -> None:
+    run_id, _ = asked(site, title="see \u202eticket\u200b 7731")
+    page = opens("frida", viewport=PHONE).page
+    page.goto(f"/runs/{run_id}/")
+    box = page.get_by_role("group", name="Timeline")
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+    what = page.locator("#approvals td[data-name=What]")
+    tops = what.locator(".esc").evaluate_all("boxes => boxes.map(box => box.getBoundingClientRect().top)")
+    assert len(tops) == 2
+    assert tops[0] == tops[1]
 
 
 def test_the_count_stands_in_title_and_badge(site: Site, opens: Opens) -> None:

@@ -10,8 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
 from tests.acceptance.test_sql_change import SWEDEN, Target, unknown_in_sweden
-from tests.browser.asks import answers, card
-from tests.kit.waiting import until
+from tests.browser.asks import answers, asked_after, card
 
 
 @pytest.fixture
@@ -43,10 +42,10 @@ def test_a_statement_is_narrowed_asked_about_again_and_applied(
     field = frida.get_by_label("statement")
     field.fill(f"{field.input_value()} AND iata IS NOT NULL")
     frida.get_by_role("button", name=re.compile("^Send the edit through")).click()
-    until(lambda: str(site.approval(run)["id"]) != first, what="asked again")
+    second = asked_after(site, run, first)
     assert unknown_in_sweden(target) == 0
 
-    card(frida, str(site.approval(run)["id"]))
+    card(frida, second)
     expect(frida.locator("main")).to_contain_text("the statement was edited")
     expect(frida.locator(".since .diff")).to_contain_text("iata IS NOT NULL")
     answers(frida, "Approve")

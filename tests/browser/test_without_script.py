@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import answers, asked, card, path, row, state
+from tests.browser.asks import answers, asked, card, listed, path, state
 from tests.browser.conftest import Opens, sign_in
 
 
@@ -22,7 +22,7 @@ def test_sign_in_open_approve_sign_out(site: Site, opens: Opens) -> None:
     assert path(page) == "/sign-in/"
     sign_in(page, "frida")
     page.goto("/inbox/?view=open")
-    row(page, "Without script").click()
+    listed(page, "Without script").click()
     answers(page, "Approve")
     expect(page.locator("#toasts")).to_contain_text("Approved")
     site.wait(run_id)
