@@ -90,19 +90,27 @@ def _for_retry(wait: Wait, step: Step | None, *, now: datetime) -> Sentence:
 
 
 def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
-    executing = next((step for step in steps if step.status == "executing"), None)
+    under_way = [step for step in steps if step.status == "executing"]
+    executing = next(
+        (step for step in under_way if _is_silent(step, now)), under_way[0] if under_way else None
+    )
     if executing is None:
         since = words.age(run.updated_at, now)
         return Sentence(
             signs.RUN["queued"], f"since {since}", f"Queued since {since}, a worker takes it next"
         )
-    if executing.lease_until and executing.lease_until < now:
+    if executing.lease_until and _is_silent(executing, now):
         text = f"{executing.node}: its worker is silent since {words.age(executing.lease_until, now)}, another takes over"
         return Sentence(signs.RUN["stalled"], text, f"Stalled at {text}")
     since = words.age(executing.entered_at or executing.created_at, now)
     text = f"{executing.node} since {since}"
     again = f", attempt {executing.attempt}" if executing.attempt > 1 else ""
-    return Sentence(signs.RUN["running"], text + again, f"Working on {text}{again}")
+    more = f"; {words.some(len(under_way) - 1, 'more step')} beside it" if len(under_way) > 1 else ""
+    return Sentence(signs.RUN["running"], text + again + more, f"Working on {text}{again}{more}")
+
+
+def _is_silent(step: Step, now: datetime) -> bool:
+    return step.lease_until is not None and step.lease_until < now
 
 
 def _ended(run: Run, *, now: datetime) -> Sentence:

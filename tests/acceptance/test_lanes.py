@@ -68,7 +68,7 @@ def test_a_join_runs_once_wherever_a_worker_is_killed(site: Site, node: str) -> 
     """C14: one committed result, everything in its input once, the same order in the end."""
     for _ in range(ROUNDS):
         name = fresh_name()
-        run_id = site.start("unequal", name=name, stops=[node])
+        run_id = site.start("uneven", name=name, stops=[node])
         site.at_gate(f"{name}-{node}")
         kill_child(holding(site, run_id, node))
         site.ledger.open(f"{name}-{node}")
@@ -118,7 +118,7 @@ def test_a_sibling_that_works_is_waited_for_when_all_workers_are_killed(
 def test_a_handler_runs_once_though_a_sibling_is_killed(site: Site) -> None:
     """C22, first run."""
     name = fresh_name()
-    run_id = site.start("handled", name=name, stops=["C"], failures=1)
+    run_id = site.start("rescued", name=name, stops=["C"], failures=1)
     site.at_gate(f"{name}-C")
     committed(site, run_id, "H")
     kill_child(holding(site, run_id, "C"))
@@ -135,7 +135,7 @@ def test_a_handler_runs_once_though_a_sibling_is_killed(site: Site) -> None:
 def test_retry_runs_only_what_failed(site: Site) -> None:
     """C22, second run: siblings keep their results, attempts are numbered on."""
     name = fresh_name()
-    run_id = site.start("fragile", name=name, stops=["B"], failures=3)
+    run_id = site.start("brittle", name=name, stops=["B"], failures=3)
     for node in ("A", "C"):
         committed(site, run_id, node)
     site.ledger.open(f"{name}-B")

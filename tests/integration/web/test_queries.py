@@ -10,11 +10,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from runs import workflows
-from runs.engine import Workflow
-from runs.models import Run
+from runs.engine import Action, Workflow
+from runs.models import Approval, Run
 from runs.policies import Actor
 from tests.browser.flows.workflows import asking
-from tests.integration.core.conftest import House, open_approval
+from tests.integration.core.conftest import House, define, open_approval
+
+__all__ = ["define"]
 
 
 @pytest.fixture
@@ -90,3 +92,41 @@ def test_what_a_page_asks_for_after_a_change_costs_no_more_than_the_page(
     assert count(client, heard, **live) <= count(client, f"/runs/{run.pk}/")
     assert count(client, "/runs/", **live) <= count(client, "/runs/")
     assert count(client, f"/inbox/{open_approval(run).pk}/?seen=1-0", **live) <= count(client, "/inbox/") + 2
+
+
+def lanes(define: Callable[..., Workflow], name: str, count: int) -> None:
+    """start, so many lanes that each ask and then write one key, and a join that cannot take that."""
+    flow = define(name)
+    flow.node(name="start")(lambda state, ctx: None)
+    flow.node(name="join")(lambda state, ctx: None)
+    for number in range(count):
+        flow.approval(name=f"ask{number}")(lambda state, ctx: Action("do", {"n": ctx.node}))
+        flow.node(name=f"write{number}")(lambda state, ctx: {"x": ctx.node})
+        flow.edge("start", f"ask{number}")
+        flow.edge(f"ask{number}", f"write{number}")
+        flow.edge(f"write{number}", "join")
+    workflows.register(flow)
+
+
+def answer_all(house: House, run: Run) -> None:
+    for approval in Approval.objects.filter(run=run, status="open"):
+        house.answer(approval, "approve")
+    house.work(run)
+
+
+def test_the_page_of_a_run_with_lanes(
+    house: House, define: Callable[..., Workflow], client_of: ClientOf
+) -> None:
+    client = client_of(house.olga)
+    lanes(define, "two", 2)
+    lanes(define, "nine", 9)
+    two, nine = (house.work(house.submit(name)) for name in ("two", "nine"))
+    assert {count(client, f"/runs/{run.pk}/") for run in (two, nine)} == {28}
+    edit = {count(client, f"/runs/{run.pk}/edit-state/") for run in (two, nine)}
+    assert len(edit) == 1
+    for run in (two, nine):
+        answer_all(house, run)
+        assert run.status == "failed"
+    # As above, but for the votes of open approvals; Retry is offered for the roles that are known already.
+    assert {count(client, f"/runs/{run.pk}/") for run in (two, nine)} == {27}
+    assert len({count(client, f"/runs/{run.pk}/retry/") for run in (two, nine)}) == 1

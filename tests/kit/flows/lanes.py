@@ -46,9 +46,9 @@ def chain(flow: Workflow, *nodes: str) -> None:
 
 # ---- lanes of unequal length
 
-unequal = noting("unequal", "start", "a", "b", "c", "d", "e", "J", "end")
-chain(unequal, "start", "a", "b", "J", "end")
-chain(unequal, "start", "c", "d", "e", "J")
+uneven = noting("uneven", "start", "a", "b", "c", "d", "e", "J", "end")
+chain(uneven, "start", "a", "b", "J", "end")
+chain(uneven, "start", "c", "d", "e", "J")
 
 # ---- a fast lane and a slow one: plain, with a split inside, and with no common beginning
 
@@ -67,12 +67,12 @@ chain(two_starts, START, "S", "J")
 
 # ---- one lane fails: with a handler, and without
 
-handled = noting("handled", "start", "A", "H", "C", "J")
-handled.node(name="B")(fail_first)
-fragile = noting("fragile", "start", "A", "C", "J")
-fragile.node(name="B", retry=Retry(attempts=3, initial=0))(fail_first)
-for _flow in (handled, fragile):
+rescued = noting("rescued", "start", "A", "H", "C", "J")
+rescued.node(name="B")(fail_first)
+brittle = noting("brittle", "start", "A", "C", "J")
+brittle.node(name="B", retry=Retry(attempts=3, initial=0))(fail_first)
+for _flow in (rescued, brittle):
     for _lane in "ABC":
         chain(_flow, "start", _lane, "J")
-handled.edge("H", "J")
-handled.on_error("B", "H")
+rescued.edge("H", "J")
+rescued.on_error("B", "H")

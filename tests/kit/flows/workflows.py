@@ -7,25 +7,25 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
-from tests.kit.flows.lanes import deep, fast_slow, fragile, handled, two_starts, unequal
+from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
 from tests.kit.flows.night import chain, deadly, pair, patient, rivals, thrice
 from tests.kit.ledger import gate, stamp
 
 __all__ = [
+    "brittle",
     "chain",
     "deadly",
     "deep",
     "echo",
     "fast_slow",
-    "fragile",
     "gated",
-    "handled",
     "pair",
     "patient",
+    "rescued",
     "rivals",
     "thrice",
     "two_starts",
-    "unequal",
+    "uneven",
 ]
 
 

@@ -62,6 +62,18 @@ def test_a_retry_says_when_which_attempt_and_why() -> None:
     assert say(run("waiting"), steps=[step], waits=[wait]) == "Tries pay in 40 s, attempt 3: 503 from shop"
 
 
+def test_a_run_that_works_in_several_lanes_says_how_many_and_names_the_silent_one() -> None:
+    steps = [
+        Step(
+            node=node, status="executing", entered_at=ago(seconds=3), lease_until=NOW + timedelta(seconds=20)
+        )
+        for node in ("search", "read", "draft")
+    ]
+    assert say(run("running"), steps=steps) == "Working on search since 3 s; 2 more steps beside it"
+    steps[1].lease_until = ago(seconds=30)
+    assert say(run("running"), steps=steps).startswith("Stalled at read:")
+
+
 def test_running_says_at_what() -> None:
     step = Step(
         node="pay",
