@@ -18,6 +18,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/rewind/preview": views.RewindPreview,
     "runs/<any_uuid:id>/state": views.RunState,
     "runs/<any_uuid:id>/cancel": views.Cancel,
+    "runs/<any_uuid:id>/signals": views.RunSignals,
     "approvals": views.Approvals,
     "approvals/<any_uuid:id>": views.ApprovalDetail,
     "approvals/<any_uuid:id>/decide": views.Decide,

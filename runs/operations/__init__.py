@@ -4,6 +4,7 @@ from runs.engine.approval import ActionDecision
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.registering import register_workflows
+from runs.operations.signalling import Signalled, signal
 from runs.operations.steering import (
     CallPreview,
     RewindPreview,
@@ -17,6 +18,7 @@ from runs.operations.steering import (
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
+from runs.operations.waking import wake_parent
 from runs.operations.working import Worker, advance, leave, stop_soon, worker
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Decided",
     "Idempotency",
     "RewindPreview",
+    "Signalled",
     "StepPreview",
     "Submitted",
     "Swept",
@@ -45,8 +48,10 @@ __all__ = [
     "revise",
     "revoke_token",
     "rewind",
+    "signal",
     "stop_soon",
     "submit",
     "sweep",
+    "wake_parent",
     "worker",
 ]

@@ -17,7 +17,7 @@ from runs import operations, policies, queries, store
 from runs.engine import canonical
 from runs.engine.position import state as state_of
 from runs.errors import HitlError, InvalidJson, Problem, Unprocessable
-from runs.models import Event, Run
+from runs.models import Event, Run, Wait
 from runs.templatetags import pretty, words
 from runs.web import branches, once, run_page, sentence, signs, timeline
 from runs.web.banner import of_error
@@ -40,6 +40,7 @@ LEGEND: Final = {
     "live": "working now",
     "people": "waiting for people",
     "retry": "waiting to try again",
+    "time": "waiting for time, a signal or a child run",
     "failed": "failed attempt",
     "ready": "ready",
     "call": "call",
@@ -165,6 +166,11 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "sentence": said,
         "actions": _actions(request, run),
         "refresh": not run.is_terminal,
+        "payload": request.POST.get("payload", ""),
+        "signals": _signals(request, run, live.waits),
+        "parent": queries.parent_of(run),
+        "children": queries.children_of(run.pk),
+        "form_token": once.token(request),
         "timeline": drawn,
         "legend": [(kind, LEGEND[kind]) for kind in drawn.kinds],
         "branches": branches.build(lines, heads, current=run.branch),
@@ -408,6 +414,37 @@ def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = No
         "reason": request.POST.get("reason", ""),
     }
     return _sheet(request, "runs/cancel.html", shown, error)
+
+
+# ---- signals
+
+
+def show_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    context = _context(request, run, checkpoint=run.head)
+    return render(request, "runs/run.html", {**context, "banner": of_error(error)})
+
+
+@page(methods="POST", refused=show_again)
+def signal(request: Request, run_id: UUID) -> HttpResponse:
+    """Send what a run waits for. The payload is JSON; nothing typed is null."""
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    queries.run(request.actor.project.pk, run_id)
+    text = request.POST.get("payload", "").strip()
+    name = request.POST.get("name", "")
+    operations.signal(
+        actor=request.actor, run_id=run_id, name=name, payload=canonical.parse(text) if text else None
+    )
+    messages.success(request, f"Sent {name}.")
+    return see_other(once.remember(request, reverse("run", args=[run_id])))
+
+
+def _signals(request: Request, run: Run, waits: Sequence[Wait]) -> list[str]:
+    """Names of the signals that the run waits for, for those who may send one."""
+    names = list(dict.fromkeys(wait.name for wait in waits if wait.kind == "signal"))
+    return names if names and policies.can_signal(request.actor, run) else []
 
 
 # ---- inside
