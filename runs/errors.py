@@ -404,6 +404,7 @@ class RunCancelled(StepError):
     """The run is being cancelled with the one that started it; it starts nothing more."""
 
     code = "run_cancelled"
+    retryable = True  # until the sweeper has cancelled it
 
 
 class LateResult(HitlError):
