@@ -391,8 +391,15 @@ def asked_before(approval: Approval) -> Approval | None:
 
 
 def asked_since(approval: Approval) -> Approval | None:
-    """The open approval of the same node of the run that took the place of a closed one. One query."""
-    rows = Approval.objects.filter(run=approval.run_id, node=approval.node, status=ApprovalStatus.OPEN)
+    """The open approval that took the place of a closed one: of the same node, and the same place in it. One query."""
+    first = approval.occurrence.partition("~")[0]
+    rows = Approval.objects.filter(
+        Q(occurrence=first) | Q(occurrence__startswith=f"{first}~"),
+        run=approval.run_id,
+        node=approval.node,
+        name=approval.name,
+        status=ApprovalStatus.OPEN,
+    )
     return (
         rows.filter(opened_at__gte=approval.opened_at).exclude(pk=approval.pk).order_by("-opened_at").first()
     )

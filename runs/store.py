@@ -475,6 +475,7 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
                     visible,
                     row.effect,
                     row.kind,
+                    row.attempt,
                 )
             )
     return entries

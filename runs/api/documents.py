@@ -414,7 +414,7 @@ Where = TypedDict(
     {
         "in": NotRequired[
             Annotated[
-                Literal["input", "args", "changes", "state", "query", "header"],
+                Literal["input", "args", "changes", "state", "payload", "query", "header"],
                 Field(description="Where the pointer starts, if not at the top of the body."),
             ]
         ]

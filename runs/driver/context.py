@@ -60,6 +60,7 @@ class Context(Waits):
     answers: Mapping[str, Any]
     port: Port
     failures: Mapping[str, Any] = field(default_factory=dict)
+    forgiven: int = 0  # attempts before the last Retry
     _entries: dict[tuple[str, str], Entry] | None = None
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)

@@ -32,6 +32,7 @@ class Entry:
     visible: bool
     effect: str = "none"
     kind: str = "call"
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)

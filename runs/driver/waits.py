@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from runs.driver.decisions import Answer
 from runs.driver.port import Entry, Port
@@ -17,6 +17,7 @@ from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
 from runs.engine.waits import (
+    ENTRY_OF,
     FIRST,
     Child,
     Length,
@@ -35,8 +36,6 @@ from runs.engine.waits import (
 )
 from runs.engine.workflow import Action, Ask, OnTimeout, Workflow
 from runs.errors import ApprovalTimeout, ChildFailed, InvalidCall, JournalMismatch
-
-KIND_OF: Final = {"timer": "sleep", "signal": "signal", "approval": "answer", "child": "child"}
 
 
 class Suspend(BaseException):
@@ -75,6 +74,7 @@ class Waits:
     if TYPE_CHECKING:
         node: str
         port: Port
+        forgiven: int
         _entries: dict[Place, Entry] | None
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
@@ -189,7 +189,7 @@ class Waits:
         shown: Json = [one.shown() for one in asked.values()]
         result = self._checked(chain[-1], "first", shape_of(asked.values()), asked=shown)
         winner = asked[result["winner"]]
-        entry = replace(chain[-1], kind=KIND_OF[winner.kind], name=winner.name, args_digest=result["digest"])
+        entry = replace(chain[-1], kind=ENTRY_OF[winner.kind], name=winner.name, args_digest=result["digest"])
         if winner.kind == "approval" and not self._still_holds(winner, entry, result["answer"]):
             asked[winner.label] = replace(winner, supersedes=result["answer"]["approval"])
             raise Suspend(list(asked.values()))
@@ -214,7 +214,11 @@ class Waits:
             return asked
         last = chain[-1]
         if asked.kind != "approval":
-            self._checked(last, KIND_OF[asked.kind], asked.digest, asked=asked.shown())
+            result = self._checked(last, ENTRY_OF[asked.kind], asked.digest, asked=asked.shown())
+            if asked.kind == "child" and result["status"] != "completed" and last.attempt <= self.forgiven:
+                return replace(
+                    asked, occurrence=_after(occurrence, len(chain))
+                )  # Retry: it may go well this time
             return last
         result = self._checked(last, "answer", last.args_digest, asked=asked.shown())
         if self._still_holds(asked, last, result):

@@ -28,6 +28,12 @@ from runs.engine.workflow import Action, ApprovalOptions, Ask, OnTimeout, Way, W
 from runs.errors import InvalidCall, SchemaViolation, WorkflowError
 
 FIRST: Final = "first_of"
+ENTRY_OF: Final = {
+    "timer": "sleep",
+    "signal": "signal",
+    "approval": "answer",
+    "child": "child",
+}  # kind in the journal
 MAX_NAME: Final = 200
 MAX_KEY: Final = 90  # a number may follow it, and the column has 100
 Length = float | str | timedelta

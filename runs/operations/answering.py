@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from runs import store
 from runs.engine import canonical, machine
@@ -14,11 +14,9 @@ from runs.engine.canonical import Json
 from runs.engine.machine import Aggregate
 from runs.engine.schema import validate
 from runs.engine.status import RunStatus
-from runs.engine.waits import FIRST, Candidate, Satisfied, first_satisfied, shape_of
+from runs.engine.waits import ENTRY_OF, FIRST, Candidate, Satisfied, first_satisfied, shape_of
 from runs.models import Approval, Run, Signal, Wait
 from runs.operations.door import commit
-
-ENTRY: Final = {"timer": "sleep", "signal": "signal", "approval": "answer", "child": "child"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ def answer(run: Run, facts: Aggregate, wait: Wait, given: Given, actor: dict[str
     assert step is not None
     waits = list(store.open_waits(run, wait.address).order_by("position", "id"))
     place = {
-        "kind": ENTRY[wait.kind],
+        "kind": ENTRY_OF[wait.kind],
         "name": wait.name,
         "occurrence": wait.occurrence,
         "digest": wait.digest,

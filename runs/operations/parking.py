@@ -101,6 +101,9 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
     seen = store.visible_child(parent, address, one.place)
     if seen is not None:
         return _same(seen, one).run
+    mended = _mended(parent, address, one)
+    if mended is not None:
+        return mended
     if store.has_stopped_ancestor(parent):
         raise RunCancelled()
     everywhere = store.children_at(parent, address, one.place)
@@ -111,6 +114,15 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
         _end(old)
     chosen, state = prepared.children[one.place]
     return _start(parent, held, one, chosen, state)
+
+
+def _mended(parent: Run, address: str, one: Wanted) -> Run | None:
+    """A child that had failed when it was waited for, and has completed since by a Retry or a rewind of its own."""
+    first, again, _ = one.occurrence.partition("~")
+    seen = store.visible_child(parent, address, (one.name, first)) if again else None
+    if seen is None or seen.digest != one.digest or seen.run.status != RunStatus.COMPLETED:
+        return None
+    return seen.run
 
 
 def _completed(parent: Run, everywhere: Sequence[Child], one: Wanted) -> Run | None:

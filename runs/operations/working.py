@@ -361,6 +361,7 @@ class Slice:
             answers=at.answers(self.run.position, lane),
             port=_Port(self),
             failures=at.errors(self.run.position, lane),
+            forgiven=held.earlier,
         )
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
         scope = StepScope(self.workflow, held.step, schema.view(self.run.values), context)

@@ -24,7 +24,11 @@ def asking(define: Define, body: Callable[[Any, Any], Any], name: str = "agent")
     workflows.register(flow)
 
 
-def test_calls_around_questions_are_made_once(house: House, define: Define) -> None:
+FORMS = ["alone", "nested", "child", "nested in a lane"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_calls_around_questions_are_made_once(house: House, define: Define, form: str) -> None:
     """C41: a call, a question, a loop of a call and a question: each call once, each question with its own arguments."""
     made: list[Any] = []
 
@@ -37,18 +41,68 @@ def test_calls_around_questions_are_made_once(house: House, define: Define) -> N
         return {"log": [ctx.call(made.append, "finish", name="finish")]}
 
     asking(define, body)
-    run = house.work(house.submit("agent"))
+    run = house.submit(_in_form(define, form))
     for _ in range(4):
-        house.answer(open_approval(run), "approve")
-        house.work(run)
-    assert run.status == "completed"
+        everything(house)
+        house.answer(Approval.objects.get(status="open"), "approve")
+    everything(house)
+    run.refresh_from_db()
+    assert run.status == "completed", run.error
     assert made == ["create", 0, 1, 2, "finish"]
-    documents = [
-        a.content["actions"][0]["args"] for a in Approval.objects.filter(run=run).order_by("opened_at")
-    ]
+    documents = [a.content["actions"][0]["args"] for a in Approval.objects.order_by("opened_at")]
     assert documents == [{}, {"i": 0}, {"i": 1}, {"i": 2}]
-    assert Step.objects.get(run=run).attempt == 1
-    assert Checkpoint.objects.filter(run=run, kind="answer").count() == 4
+    step = Step.objects.get(node__endswith="only")
+    assert (step.attempt, step.entries) == (1, 5)
+    assert Checkpoint.objects.filter(kind="answer").count() == 4
+    assert history_is_whole(run)
+
+
+def _in_form(define: Define, form: str) -> str:
+    """The workflow `agent`, as it is or inside another one; the name of what is to be submitted."""
+    if form == "alone":
+        return "agent"
+    flow = define("around")
+    if form == "child":
+        flow.node(name="start")(lambda state, ctx: {"log": ctx.run_child("agent")["log"]})
+    else:
+        flow.node(name="start")(lambda state, ctx: None)
+        flow.subflow("inner", workflows.get("agent"), output=lambda it: {})
+        flow.edge("start", "inner")
+    if form == "nested in a lane":
+        flow.node(name="beside")(lambda state, ctx: None)
+        flow.edge("start", "beside")
+    workflows.register(flow)
+    return "around"
+
+
+def everything(house: House) -> None:
+    """Advance every run, as workers and a sweeper would, until nothing is ready."""
+    while True:
+        for step in list(Step.objects.filter(status="ready")):
+            operations.advance(run_id=step.run_id, branch=step.branch, address=step.address)
+        if not house.sweep().woken and not Step.objects.filter(status="ready").exists():
+            return
+
+
+def test_items_ask_one_after_the_other(house: House, define: Define) -> None:
+    """A parked item holds no slot; `max_open` bounds how many questions are open at once."""
+    flow = define("many")
+
+    def item(state: Any, ctx: Any, item: Any) -> Any:
+        return [ctx.ask(Action("pay", {"i": item}), **FINANCE).args["i"], ctx.sleep(0)]
+
+    flow.fan_out("log", item, items=lambda state: [1, 2, 3, 4], concurrency=1, max_open=2)
+    workflows.register(flow)
+    run = house.submit("many")
+    open_at_once = []
+    everything(house)
+    while found := list(Approval.objects.filter(run=run, status="open")):
+        open_at_once.append(len(found))
+        house.answer(found[-1], "approve")
+        everything(house)
+    run.refresh_from_db()
+    assert (run.status, state_of(run)["log"]) == ("completed", [[1, None], [2, None], [3, None], [4, None]])
+    assert open_at_once == [2, 2, 2, 1]
     assert history_is_whole(run)
 
 

@@ -15,6 +15,7 @@ from runs.operations import working
 from tests.integration.core.conftest import (
     House,
     Killed,
+    error_of,
     history_is_whole,
     kinds_of,
     open_approval,
@@ -140,8 +141,8 @@ def test_a_child_that_fails_is_an_error_that_code_can_catch(house: House, define
     run, other = house.submit("outer"), house.submit("careless")
     work(house, run, other)
     assert (run.status, state_of(run)["log"]) == ("completed", ["failed", "out of tea"])
-    assert (other.status, other.error["code"]) == ("failed", "child_failed")
-    assert "out of tea" in other.error["message"]
+    assert (other.status, error_of(other)["code"]) == ("failed", "child_failed")
+    assert "out of tea" in error_of(other)["message"]
 
 
 def test_what_cannot_be_started_fails_the_step(house: House, define: Define) -> None:
@@ -149,9 +150,9 @@ def test_what_cannot_be_started_fails_the_step(house: House, define: Define) -> 
     parent(define, lambda state, ctx: ctx.run_child("nowhere"))
     parent(define, lambda state, ctx: ctx.run_child("inner", {"unknown": 1}), name="wrong")
     nowhere, wrong = house.work(house.submit("outer")), house.work(house.submit("wrong"))
-    assert (nowhere.status, nowhere.error["code"]) == ("failed", "invalid_call")
-    assert "nowhere" in nowhere.error["message"]
-    assert (wrong.status, wrong.error["code"]) == ("failed", "schema_violation")
+    assert (nowhere.status, error_of(nowhere)["code"]) == ("failed", "invalid_call")
+    assert "nowhere" in error_of(nowhere)["message"]
+    assert (wrong.status, error_of(wrong)["code"]) == ("failed", "schema_violation")
     assert not Run.objects.exclude(parent=None).exists()
 
 
@@ -194,7 +195,7 @@ def test_a_cancelled_parent_starts_no_more_children(house: House, define: Define
     operations.cancel(actor=house.olga, run_id=run.pk)
     child = house.work(child_of(run))
     assert not Run.objects.filter(parent=child).exists()
-    assert Step.objects.get(run=child).error["code"] == "run_cancelled"
+    assert error_of(Step.objects.get(run=child))["code"] == "run_cancelled"
     work(house, child)
     assert child.status == "cancelled"
 
@@ -313,8 +314,8 @@ def test_another_input_for_a_child_that_runs_is_a_mismatch(house: House, define:
         actor=house.olga, run_id=run.pk, version=run.version, changes={"x": 2}, reason="other"
     )
     house.work(run)
-    assert (run.status, run.error["code"]) == ("failed", "journal_mismatch")
-    assert run.error["asked"] == {"x": 2}
+    assert (run.status, error_of(run)["code"]) == ("failed", "journal_mismatch")
+    assert error_of(run)["asked"] == {"x": 2}
 
 
 def test_a_deep_tree_needs_no_lock_of_two_runs_from_below(house: House, define: Define) -> None:
@@ -327,3 +328,24 @@ def test_a_deep_tree_needs_no_lock_of_two_runs_from_below(house: House, define: 
     assert child.status == "completed"
     assert store.ended_children()[0].child_id == child.pk
     assert Wait.objects.filter(child=child, closed_at=None).exists()
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_retry_of_the_parent_gives_a_failed_child_another_chance(
+    house: House, define: Define, mended: bool
+) -> None:
+    """It is started anew; or, if somebody has retried the child itself meanwhile, its result is taken."""
+    broken = [True]
+    three(define, broken)
+    run = house.submit("outer")
+    work(house, run)
+    assert (run.status, error_of(run)["code"]) == ("failed", "child_failed")
+    broken.clear()
+    if mended:
+        operations.retry(actor=house.olga, run_id=Run.objects.get(parent=run, status="failed").pk)
+        work(house)
+    operations.retry(actor=house.olga, run_id=run.pk)
+    work(house, run)
+    assert (run.status, state_of(run)["log"]) == ("completed", ["C0", "C1", "C2"])
+    assert Child.objects.filter(parent=run).count() == (3 if mended else 4)
+    assert history_is_whole(run)

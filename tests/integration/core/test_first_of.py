@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -124,8 +125,7 @@ def test_a_signal_and_a_decision_at_once_have_one_winner(house: House, define: D
         run = house.work(house.submit("race"))
         approval = open_approval(run)
         decided, sent = at_once(
-            lambda approval=approval: house.answer(approval, "approve"),
-            lambda run=run: send(house, run, payload=1),
+            partial(house.answer, approval, "approve"), partial(send, house, run, payload=1)
         )
         assert sent.error is None
         assert decided.error is None or isinstance(decided.error, Conflict)

@@ -19,7 +19,7 @@ from runs.errors import (
     SignalReused,
     Unprocessable,
 )
-from runs.models import Event, Run, Signal, Step, Wait
+from runs.models import Checkpoint, Run, Signal, Step, Wait
 from runs.operations import Signalled
 from tests.integration.core.conftest import (
     House,
@@ -169,7 +169,9 @@ def test_a_rewind_gives_back_what_was_taken_after(house: House, define: Define) 
         send(house, run, payload=n)
         house.work(run)
     assert run.status == "completed"
-    taken = [e.checkpoint for e in Event.objects.filter(run=run, kind="signal_taken").order_by("seq")]
+    taken = list(
+        Checkpoint.objects.filter(run=run, kind="signal").order_by("no").values_list("no", flat=True)
+    )
     operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=taken[0], reason="again", calls="reuse")
     house.work(run)
     assert state_of(run)["log"] == [[True, 1], [True, 2]]

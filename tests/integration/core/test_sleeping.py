@@ -12,7 +12,7 @@ import pytest
 from runs import operations, store, workflows
 from runs.engine import Action, Workflow
 from runs.models import JournalEntry, Run, Step, Wait
-from tests.integration.core.conftest import House, by_sql, history_is_whole, kinds_of
+from tests.integration.core.conftest import House, by_sql, error_of, history_is_whole, kinds_of
 
 Define = Callable[..., Workflow]
 
@@ -49,6 +49,7 @@ def test_a_sleep_holds_no_worker_and_ends_once(house: House, define: Define) -> 
     step, wait = Step.objects.get(run=run), Wait.objects.get(run=run)
     assert (run.status, step.status, step.token, step.worker) == ("waiting", "waiting", None, step.worker)
     assert run.waiting_for[0]["kind"] == "timer"
+    assert wait.due_at is not None
     assert run.waiting_for[0]["due"] == wait.due_at.isoformat()
     assert wait.due_at - wait.opened_at == timedelta(hours=1)
     assert house.sweep().woken == 0
@@ -99,8 +100,8 @@ def test_an_hour_that_is_there_twice_or_never_means_one_instant(
 def test_an_hour_without_a_zone_is_refused(house: House, define: Define) -> None:
     napping(define, until=datetime.fromisoformat("2036-03-30T02:30"))
     run = house.work(house.submit("nap"))
-    assert (run.status, run.error["code"]) == ("failed", "invalid_call")
-    assert "aware" in run.error["message"]
+    assert (run.status, error_of(run)["code"]) == ("failed", "invalid_call")
+    assert "aware" in error_of(run)["message"]
 
 
 def test_what_is_over_already_is_not_waited_for(house: House, define: Define) -> None:
@@ -108,6 +109,11 @@ def test_what_is_over_already_is_not_waited_for(house: House, define: Define) ->
     run = house.work(house.submit("nap"))
     assert run.status == "completed"
     assert kinds_of(run)[1:3] == ["wait_opened", "timer_fired"]
+
+
+def dues_of(run: Run) -> dict[str, datetime]:
+    open_ones = Wait.objects.filter(run=run, closed_at=None)
+    return {wait.node: wait.due_at for wait in open_ones if wait.due_at is not None}
 
 
 def split(define: Define) -> None:
@@ -129,12 +135,12 @@ def test_a_rewind_keeps_an_instant_that_was_recorded_before(house: House, define
     run, approval = house.parked("split")
     house.answer(approval, "approve")
     house.work(run)
-    dues = {wait.node: wait.due_at for wait in Wait.objects.filter(run=run, closed_at=None)}
+    dues = dues_of(run)
     assert set(dues) == {"nap", "second"}
     pass_time(run, seconds=60)
     operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=run.head, reason="again")
     house.work(run)
-    again = {wait.node: wait.due_at for wait in Wait.objects.filter(run=run, closed_at=None)}
+    again = dues_of(run)
     assert again["nap"] == dues["nap"] - timedelta(seconds=60)
     assert again["second"] >= dues["second"]
     assert history_is_whole(run)
