@@ -18,6 +18,7 @@ from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
 ADVANCE: Final = "runs.advance"
+WAKE_PARENT: Final = "runs.wake_parent"
 CHANGES: Final = "hitl:changes"  # the channel that open pages hear
 BETWEEN: Final = 0.1  # seconds between two announcements of one run from its own steps
 REST: Final = 5.0  # seconds without a try after Redis did not answer
@@ -38,14 +39,25 @@ def enqueue(run_id: uuid.UUID, branch: int, address: str) -> None:
     )  # no partial: Django cannot name one in its log, and fails over that
 
 
+def tell_parent(child_id: uuid.UUID) -> None:
+    """Tell a worker, once the transaction has committed, that a child run has ended: a hint, as every message."""
+
+    def hint() -> None:
+        _send(WAKE_PARENT, str(child_id))
+
+    transaction.on_commit(hint, robust=True)
+
+
 def send(run_id: uuid.UUID, branch: int, address: str) -> bool:
     """Send the hint now. A broker that does not answer is no error: the sweeper tells the workers later."""
+    return _send(ADVANCE, str(run_id), branch, address)
+
+
+def _send(task: str, run_id: str, *more: object) -> bool:
     try:
-        current_app.send_task(ADVANCE, args=[str(run_id), branch, address], retry=False)
+        current_app.send_task(task, args=[run_id, *more], retry=False)
     except (OSError, OperationalError, RedisError) as error:
-        logger.warning(
-            "the broker did not take a hint: %s", error, extra={"run": str(run_id), "step": address}
-        )
+        logger.warning("the broker did not take a hint: %s", error, extra={"run": run_id, "task": task})
         return False
     return True
 

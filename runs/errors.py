@@ -254,6 +254,18 @@ class IdempotencyInProgress(Conflict):
     code = "in_progress"
 
 
+class SignalReused(Conflict):
+    """A signal with this id was sent with another name or payload."""
+
+    code = "signal_reused"
+
+
+class ResultConsumed(Conflict):
+    """The run that started this one has already taken its result."""
+
+    code = "result_already_consumed"
+
+
 class EventNotAllowed(Conflict):
     """This cannot happen in the present status."""
 
@@ -386,6 +398,19 @@ class ApprovalTimeout(StepError):
     """Nobody decided in time."""
 
     code = "approval_timeout"
+
+
+class ChildFailed(StepError):
+    """The child run did not complete."""
+
+    code = "child_failed"
+
+
+class RunCancelled(StepError):
+    """The run is being cancelled with the one that started it; it starts nothing more."""
+
+    code = "run_cancelled"
+    retryable = True  # until the sweeper has cancelled it
 
 
 class LateResult(HitlError):

@@ -78,6 +78,14 @@ def check_cancel(actor: Actor, run: Run) -> None:
     _check_role(actor, SUBMITTERS if own else frozenset({"operator"}), "cancel this run")
 
 
+def check_signal(actor: Actor, run: Run) -> None:
+    """Send a signal to a run: whoever may cancel it may."""
+    check_view(actor, run.project_id)
+    own = run.requester_id == actor.user.pk
+    check_scope(actor, "runs:submit" if own else "runs:operate")
+    _check_role(actor, SUBMITTERS if own else frozenset({"operator"}), "send signals to this run")
+
+
 def check_steer(actor: Actor, run: Run) -> None:
     """Rewind or edit the state: operators, and reviewers where they may decide."""
     check_view(actor, run.project_id)
@@ -136,6 +144,10 @@ def can_steer(actor: Actor, run: Run) -> bool:
 
 def can_retry(actor: Actor, run: Run) -> bool:
     return can(check_retry, actor, run)
+
+
+def can_signal(actor: Actor, run: Run) -> bool:
+    return can(check_signal, actor, run)
 
 
 def can_cancel(actor: Actor, run: Run) -> bool:

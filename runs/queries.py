@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
-from django.db.models import Count, F, Max, Min, Model, Prefetch, Q, QuerySet, Sum
+from django.db.models import Count, F, Max, Min, Model, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
 
 from runs import store
 from runs.engine import position
@@ -25,11 +25,13 @@ from runs.models import (
     Approval,
     Branch,
     Checkpoint,
+    Child,
     Event,
     JournalEntry,
     Project,
     Revision,
     Run,
+    Signal,
     Step,
     User,
     Vote,
@@ -160,6 +162,50 @@ def head_or_fault(run: Run) -> tuple[dict[str, Any] | None, str]:
         return head(run), ""
     except CheckpointUnreadable as error:
         return None, error.detail
+
+
+# ---- around a run
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A parent or a child of a run, and the node at which it was started."""
+
+    run: Run
+    node: str
+
+
+def parent_of(run: Run) -> Link | None:
+    """The run that started this one. Two queries, none for a run that was submitted."""
+    if run.parent_id is None:
+        return None
+    child = Child.objects.select_related("parent").get(run=run)
+    return Link(child.parent, _node_of(run.parent_id, child))
+
+
+def children_of(run_id: UUID, *, limit: int = 200) -> list[Link]:
+    """Runs that a run has started, oldest first. One query."""
+    node = Step.objects.filter(
+        run=OuterRef("parent"), branch=OuterRef("branch"), address=OuterRef("address")
+    ).values("node")
+    rows = Child.objects.filter(parent=run_id).select_related("run").annotate(node=Subquery(node[:1]))
+    return [Link(child.run, child.node) for child in rows.order_by("run__created_at", "run_id")[:limit]]
+
+
+def _node_of(parent_id: UUID, child: Child) -> str:
+    steps = Step.objects.filter(run=parent_id, branch=child.branch, address=child.address)
+    return steps.values_list("node", flat=True).first() or ""
+
+
+def signals(run_id: UUID, *, after: int, limit: int) -> Page[Signal]:
+    """The mailbox of a run in the order of arrival. One query."""
+    return Page.of(Signal.objects.filter(run=run_id, no__gt=after).order_by("no"), limit)
+
+
+def taken_signals(run: Run) -> set[int]:
+    """Numbers of the signals that were taken on the way to where a run stands. Two queries."""
+    found, _ = head_or_fault(run)
+    return {number for numbers in (found or {}).get("taken", {}).values() for number in numbers}
 
 
 # ---- what happened in a run
@@ -345,8 +391,15 @@ def asked_before(approval: Approval) -> Approval | None:
 
 
 def asked_since(approval: Approval) -> Approval | None:
-    """The open approval of the same node of the run that took the place of a closed one. One query."""
-    rows = Approval.objects.filter(run=approval.run_id, node=approval.node, status=ApprovalStatus.OPEN)
+    """The open approval that took the place of a closed one: of the same node, and the same place in it. One query."""
+    first = approval.occurrence.partition("~")[0]
+    rows = Approval.objects.filter(
+        Q(occurrence=first) | Q(occurrence__startswith=f"{first}~"),
+        run=approval.run_id,
+        node=approval.node,
+        name=approval.name,
+        status=ApprovalStatus.OPEN,
+    )
     return (
         rows.filter(opened_at__gte=approval.opened_at).exclude(pk=approval.pk).order_by("-opened_at").first()
     )

@@ -12,7 +12,7 @@ import os
 import select
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -41,6 +41,7 @@ from runs.engine.machine import Event as EngineEvent
 from runs.engine.machine import Opened, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
+from runs.engine.waits import Place, Satisfied, Wanted
 from runs.errors import (
     Busy,
     CheckpointUnreadable,
@@ -55,13 +56,16 @@ from runs.models import (
     Approval,
     Branch,
     Checkpoint,
+    Child,
     Event,
     JournalEntry,
     OperationalNote,
     Revision,
     Run,
     ServiceBeat,
+    Signal,
     Step,
+    Stop,
     Vote,
     Wait,
     WorkerChild,
@@ -462,7 +466,17 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
         visible = limit is None or row.after < limit
         if visible or branch.calls == "reuse":
             entries.append(
-                Entry(row.name, row.occurrence, row.args_digest, row.result, row.branch, visible, row.effect)
+                Entry(
+                    row.name,
+                    row.occurrence,
+                    row.args_digest,
+                    row.result,
+                    row.branch,
+                    visible,
+                    row.effect,
+                    row.kind,
+                    row.attempt,
+                )
             )
     return entries
 
@@ -568,13 +582,13 @@ def _landed_call(held: Held, call: Call) -> bool | None:
     return True if kept.exists() and mine.exists() else None
 
 
-def is_written(held: Held, kind: str) -> bool:
-    """Whether the last thing that happened to this step is an event of this kind, and nobody took it over: what a try
+def is_written(held: Held, kinds: Sequence[str]) -> bool:
+    """Whether the last thing that happened to this step is an event of these kinds, and nobody took it over: what a try
     before this one wrote."""
     mine = {"run": held.run_id, "branch": held.branch, "address": held.step.address, "epoch": held.epoch}
     if not Step.objects.filter(**mine, crashes=held.crashes).exists():
         return False
-    return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() == kind
+    return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() in kinds
 
 
 # ---- commits under the run's lock
@@ -614,11 +628,13 @@ class Writer:
     branch: NewBranch | None = None
     requester_id: int | None = None
     opened: Approval | None = None
+    asked: Mapping[Place, Approval | Run] = field(default_factory=dict)
     changed: dict[str, Any] = field(default_factory=dict)
 
     def write(self) -> None:
         if self.held:
             check_fence(self.run, self.held)
+        self._journal()
         self._close()
         if self.transition.raise_epoch:
             self._set(epoch=self.run.epoch + 1)
@@ -628,8 +644,10 @@ class Writer:
         self._checkpoint()
         self._begin_steps()
         self._open_waits()
+        self._ask()
         self._events()
         self._finish()
+        self._stop_children()
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -645,6 +663,7 @@ class Writer:
             addresses = self.transition.close_waits_of
             waits, approvals = waits.filter(address__in=addresses), approvals.filter(address__in=addresses)
             reason = _reason_of(self.transition.events)
+            self._close_places()
         else:
             status = StepStatus.VOID if reason == "rewound" else StepStatus.CANCELLED
             kept = [change.address for change in self.transition.steps]
@@ -657,6 +676,65 @@ class Writer:
             closed_at=self.moment,
             closed_reason=reason or "superseded",
             outcome="",
+        )
+
+    def _close_places(self) -> None:
+        """Close single waits of steps that go on waiting for others."""
+        for address, name, occurrence in self.transition.close_places:
+            open_waits(self.run, address).filter(name=name, occurrence=occurrence).update(
+                closed_at=self.moment
+            )
+
+    def _journal(self) -> None:
+        """Write down answers to what a step waited for. A checkpoint that comes with them follows the head of now."""
+        if not self.transition.journal:
+            return
+        address = self.transition.close_places[0][0]
+        step = Step.objects.get(run=self.run, branch=self.run.branch, address=address)
+        before = JournalEntry.objects.filter(run=self.run, branch=self.run.branch, address=address).count()
+        JournalEntry.objects.bulk_create(
+            self._entry(step, found, before + place) for place, found in enumerate(self.transition.journal)
+        )
+
+    def _entry(self, step: Step, found: Satisfied, ordinal: int) -> JournalEntry:
+        return JournalEntry(
+            run=self.run,
+            branch=self.run.branch,
+            address=step.address,
+            name=found.name,
+            occurrence=found.occurrence,
+            kind=found.kind,
+            node=step.node,
+            ordinal=ordinal,
+            after=self.run.head,
+            attempt=step.attempt,
+            args_digest=found.digest,
+            result=canonical.dumps(found.result),
+            effect="none",
+            call_key="",
+            started_at=found.since or self.moment,
+            ended_at=self.moment,
+        )
+
+    def _stop_children(self) -> None:
+        """Say which children are to be cancelled: of an ended run all, of a rewound one those of the line that was left, else
+        those that a step waits for no longer. A run that fails lets its children run: Retry or a rewind may want them."""
+        transition = self.transition
+        children = Child.objects.filter(parent=self.run, run__finished_at=None, on_parent_cancel="cancel")
+        if self.branch:
+            lost = _left_children(self.run, children)
+            reason = "parent_rewound"
+        elif transition.ended and transition.status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
+            lost = list(children)
+            reason = "parent_cancelled" if transition.status is RunStatus.CANCELLED else "parent_completed"
+        elif transition.abandons:
+            lost = list(children.filter(branch=self.run.branch, address__in=transition.abandons))
+            reason = "not_awaited"
+        else:
+            return
+        Stop.objects.bulk_create(
+            (Stop(run_id=child.run_id, reason=reason, since=self.moment) for child in lost),
+            ignore_conflicts=True,
         )
 
     def _start_branch(self, new: NewBranch) -> None:
@@ -775,6 +853,53 @@ class Writer:
         if self.transition.opened and self.opened:
             self._open_approval(self.transition.opened, self.opened, due)
 
+    def _ask(self) -> None:
+        """Open what a body waits for, each with the place of its answer. An instant that was recorded before counts on."""
+        if not self.transition.wanted:
+            return
+        assert self.held is not None
+        step = self.held.step
+        earlier = asked_before(self.run, step.address)
+        for position, one in enumerate(self.transition.wanted):
+            before = earlier.get(one.place) if one.kind in ("timer", "signal") else None
+            due = before.due_at if before else self._due(one)
+            made = self.asked.get(one.place)
+            Wait.objects.create(
+                run=self.run,
+                branch=self.run.branch,
+                address=step.address,
+                node=step.node,
+                kind=one.kind,
+                name=one.name,
+                occurrence=one.occurrence,
+                label=one.label,
+                race=one.race,
+                position=position,
+                after=self.run.head if before is None else before.after,
+                digest=one.digest,
+                schema=one.schema,
+                child=made if isinstance(made, Run) else None,
+                opened_at=before.opened_at if before else self.moment,
+                due_at=due,
+            )
+            if isinstance(made, Approval):
+                assert one.document is not None
+                self._supersede(one.supersedes)
+                made.name, made.occurrence = one.place
+                self._open_approval(Opened(step.address, step.node, one.document, one.digest), made, due)
+
+    def _due(self, one: Wanted) -> datetime | None:
+        if one.until is not None:
+            return one.until
+        return None if one.delay is None else self.moment + timedelta(seconds=one.delay)
+
+    def _supersede(self, approval_id: str) -> None:
+        """What was decided is not what is asked for now."""
+        if approval_id:
+            Approval.objects.filter(run=self.run, pk=uuid.UUID(approval_id)).update(
+                status=ApprovalStatus.SUPERSEDED, closed_reason="payload_changed"
+            )
+
     def _open_approval(self, opened: Opened, approval: Approval, due: datetime | None) -> None:
         """Complete the row that the operation prepared (candidates, options) and store it with its first version."""
         approval.run, approval.project_id = self.run, self.run.project_id
@@ -831,6 +956,9 @@ class Writer:
     def _payload(self, event: EngineEvent) -> dict[str, Json]:
         if event.kind == "approval_opened" and self.opened:
             return {**event.payload, "approval": str(self.opened.pk)}
+        made = self.asked.get((str(event.payload.get("name")), str(event.payload.get("occurrence"))))
+        if made is not None and event.kind in ("approval_opened", "wait_opened"):
+            return {**event.payload, "approval" if isinstance(made, Approval) else "run": str(made.pk)}
         return event.payload
 
     def _finish(self) -> None:
@@ -859,11 +987,13 @@ def commit(
     held: Held | None = None,
     branch: NewBranch | None = None,
     opened: Approval | None = None,
+    asked: Mapping[Place, Approval | Run] | None = None,
     moment: datetime | None = None,
 ) -> Run:
     """Store a transition of a locked run, inside the caller's transaction. Raises `LateResult` if `held` is not any more.
 
-    position: the document after the transition. opened: the row of a new approval, with candidates and options set.
+    position: the document after the transition. opened: the row of a new approval, with candidates and options set; asked:
+    such rows, and child runs, by the place of what a body waits for.
     """
     Writer(
         run,
@@ -875,6 +1005,7 @@ def commit(
         held=held,
         branch=branch,
         opened=opened,
+        asked=asked or {},
     ).write()
     return run
 
@@ -912,7 +1043,7 @@ def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, r
 def waiting_for(run: Run) -> list[Json]:
     """Why a run waits, of whom, since when, until when; from its open waits."""
     approvals = {
-        approval.address: approval
+        (approval.address, approval.name, approval.occurrence): approval
         for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
     }
     reasons: list[Json] = []
@@ -923,7 +1054,12 @@ def waiting_for(run: Run) -> list[Json]:
             "since": wait.opened_at.isoformat(),
             "due": wait.due_at.isoformat() if wait.due_at else None,
         }
-        approval = approvals.get(wait.address) if wait.kind == "approval" else None
+        if wait.kind == "signal":
+            reason["signal"] = wait.name
+        if wait.child_id is not None:
+            reason["child"] = str(wait.child_id)
+        place = (wait.address, wait.name, wait.occurrence)
+        approval = approvals.get(place) if wait.kind == "approval" else None
         if approval:
             reason["approval"] = str(approval.pk)
             reason["who"] = [*approval.teams, *approval.users]
@@ -949,6 +1085,107 @@ def _body(event: EngineEvent, *, branch: int, epoch: int, actor: str, payload_ha
         actor=actor,
         payload_hash=payload_hash,
     )
+
+
+# ---- what steps wait for
+
+
+def open_waits(run: Run, address: str) -> QuerySet[Wait]:
+    """What a step of the run's branch waits for."""
+    return Wait.objects.filter(run=run, branch=run.branch, address=address, closed_at=None)
+
+
+def asked_before(run: Run, address: str) -> dict[Place, Wait]:
+    """What a step has asked for before, on this branch or where this branch can see it; the newest of each place."""
+    limits = dict(lineage(run.pk, run.branch))
+    rows = Wait.objects.filter(run=run, address=address, branch__in=limits).order_by("branch", "id")
+    return {
+        (row.name, row.occurrence): row
+        for row in rows
+        if (limit := limits[row.branch]) is None or row.after < limit
+    }
+
+
+def waiting_steps(run: Run, signal: str) -> list[str]:
+    """Addresses of the steps that wait for a signal, the one that has waited longest first."""
+    found = Wait.objects.filter(run=run, branch=run.branch, closed_at=None, kind="signal", name=signal)
+    return list(dict.fromkeys(found.order_by("opened_at", "id").values_list("address", flat=True)))
+
+
+def free_signals(run: Run, name: str, taken: Sequence[int]) -> list[Signal]:
+    """The mailbox of a name without what was taken, oldest first."""
+    rows = Signal.objects.filter(run=run, name=name).exclude(no__in=list(taken))
+    return list(rows.order_by("no"))
+
+
+def add_signal(run: Run, *, name: str, sent_id: str, payload: str, digest: str, sender: Json) -> Signal:
+    """Put a signal into the mailbox of a locked run."""
+    last = Signal.objects.filter(run=run).order_by("-no").values_list("no", flat=True).first() or 0
+    return Signal.objects.create(
+        run=run,
+        no=last + 1,
+        name=name,
+        sent_id=sent_id,
+        payload=payload,
+        digest=digest,
+        sender=sender,
+        received_at=max(now(), run.updated_at),
+    )
+
+
+def visible_child(parent: Run, address: str, place: Place) -> Child | None:
+    """The child that was started at this place, where the parent's branch can see it; the newest."""
+    limits = dict(lineage(parent.pk, parent.branch))
+    for child in children_at(parent, address, place):
+        limit = limits.get(child.branch, -1)
+        if limit is None or child.after < limit:
+            return child
+    return None
+
+
+def children_at(parent: Run, address: str, place: Place) -> list[Child]:
+    """Every child that was ever started at a place, the newest first."""
+    rows = Child.objects.filter(parent=parent, address=address, name=place[0], occurrence=place[1])
+    return list(rows.select_related("run").order_by("-branch", "-run__created_at"))
+
+
+def _left_children(run: Run, children: QuerySet[Child]) -> list[Child]:
+    limits = dict(lineage(run.pk, run.branch))
+    return [
+        child
+        for child in children
+        if (limit := limits.get(child.branch, -1)) is not None and child.after >= limit
+    ]
+
+
+def has_stopped_ancestor(run: Run) -> bool:
+    """Whether this run, or one that it was started by, is about to be cancelled with its children or was."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ANCESTORS, {"run": run.pk})
+        return cursor.fetchone() is not None
+
+
+_ANCESTORS: Final = """
+    WITH RECURSIVE line AS (
+      SELECT run.id, run.status, child.parent_id FROM runs_run run
+      LEFT JOIN runs_child child ON child.run_id = run.id AND child.on_parent_cancel = 'cancel' WHERE run.id = %(run)s
+      UNION ALL
+      SELECT run.id, run.status, child.parent_id FROM line JOIN runs_run run ON run.id = line.parent_id
+      LEFT JOIN runs_child child ON child.run_id = run.id AND child.on_parent_cancel = 'cancel'
+    )
+    SELECT 1 FROM line WHERE status = 'cancelled' OR EXISTS (SELECT 1 FROM runs_stop WHERE run_id = line.id) LIMIT 1
+"""
+
+
+def to_stop(*, limit: int = 200) -> list[Stop]:
+    """Children that are to be cancelled, the oldest order first."""
+    return list(Stop.objects.order_by("since", "run_id")[:limit])
+
+
+def ended_children(*, limit: int = 500) -> list[Wait]:
+    """Open waits for children that have ended, in the order of their ends."""
+    found = Wait.objects.filter(closed_at=None, child__isnull=False, child__finished_at__isnull=False)
+    return list(found.order_by("child__finished_at", "id")[:limit])
 
 
 # ---- leases and the sweeper

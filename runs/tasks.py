@@ -12,12 +12,17 @@ from billiard import active_children
 from celery import shared_task, signals
 
 from runs import operations
-from runs.dispatch import ADVANCE
+from runs.dispatch import ADVANCE, WAKE_PARENT
 
 
 @shared_task(name=ADVANCE, ignore_result=True)
 def advance(run_id: str, branch: int, address: str) -> None:
     operations.advance(run_id=uuid.UUID(run_id), branch=branch, address=address)
+
+
+@shared_task(name=WAKE_PARENT, ignore_result=True)
+def wake_parent(run_id: str) -> None:
+    operations.wake_parent(run_id=uuid.UUID(run_id))
 
 
 @signals.worker_init.connect

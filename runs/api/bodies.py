@@ -187,6 +187,12 @@ class RewindBody(Body):
     lane: Lane = None
     calls: CallsMode = "reuse"
     version: Version | None = None
+    detach: Annotated[
+        bool,
+        Field(
+            description="Also if the run that started this one has taken its result: that stays what it was."
+        ),
+    ] = False
 
 
 class PreviewBody(Body):
@@ -207,6 +213,23 @@ class CancelBody(Body):
     """Why a run is cancelled."""
 
     reason: Text = ""
+
+
+class SignalBody(Body):
+    """A message to a run."""
+
+    document: ClassVar[str] = "payload"
+
+    name: Annotated[str, Field(min_length=1, max_length=200, examples=["paid"])]
+    payload: Annotated[Any, Field(description="Whatever the run is to read; null if it is left out.")] = None
+    id: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="Your own id: the same one again changes nothing and is answered alike.",
+        ),
+    ] = None
 
 
 Read = TypeVar("Read", bound=Body)

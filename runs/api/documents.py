@@ -5,7 +5,7 @@ The shapes are the description of the API too (`runs.api.schema`), so a field th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import UUID
@@ -19,10 +19,10 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.patch import difference
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Step, User, Vote
+from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Signal, Step, User, Vote
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.policies import Actor
-from runs.queries import Moment, Visit
+from runs.queries import Link, Moment, Visit
 
 Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -50,6 +50,8 @@ class WaitDocument(TypedDict):
     approval: NotRequired[Id]
     who: NotRequired[list[str]]
     quorum: NotRequired[int]
+    signal: NotRequired[Annotated[str, Field(description="The name of the signal that is waited for.")]]
+    child: NotRequired[Id]
 
 
 @exact
@@ -197,6 +199,16 @@ class LaneDocument(TypedDict):
 
 
 @exact
+class RelatedRun(TypedDict):
+    """A parent or a child. node: where the parent started the child."""
+
+    id: Id
+    workflow: str
+    status: RunStatus
+    node: str
+
+
+@exact
 class RunDocument(RunSummary):
     """A run, whole."""
 
@@ -220,6 +232,27 @@ class RunDocument(RunSummary):
     next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
     output: Any
     pending_approvals: list[ApprovalDocument]
+    parent: Annotated[RelatedRun | None, Field(description="The run that started this one.")]
+    children: Annotated[list[RelatedRun], Field(description="Runs that this one started, at most 200.")]
+
+
+@exact
+class SignalDocument(TypedDict):
+    """A message to a run. `taken`: whether something that waited for it has it; a rewind may give it back."""
+
+    id: Annotated[str, Field(description="The sender's, or one that was made.")]
+    no: Annotated[int, Field(description="Its number in the run.")]
+    name: str
+    payload: Any
+    taken: bool
+    sender: Annotated[Object, Field(description="Who sent it.")]
+    received_at: Time
+
+
+@exact
+class SignalPage(TypedDict):
+    items: list[SignalDocument]
+    next: int | None
 
 
 @exact
@@ -306,10 +339,11 @@ class CheckpointDocument(CheckpointSummary):
 
 @exact
 class CallDocument(TypedDict):
-    """A committed call: its result is never computed again on this branch."""
+    """A committed call, or the answer to something that was waited for: never computed or asked again on this branch."""
 
     name: str
     occurrence: str
+    kind: Literal["call", "sleep", "signal", "answer", "child", "first"]
     effect: Literal["none", "reversible", "irreversible"]
     result: Any
     attempt: int
@@ -393,6 +427,7 @@ class PreviewDocument(TypedDict):
         list[CallAgain], Field(description="Calls made after the checkpoint, with their receipts.")
     ]
     approvals: Annotated[list[ApprovalAgain], Field(description="Approvals that are asked again.")]
+    children: Annotated[list[Id], Field(description="Child runs under way that are cancelled.")]
 
 
 @exact
@@ -436,7 +471,7 @@ Where = TypedDict(
     {
         "in": NotRequired[
             Annotated[
-                Literal["input", "args", "changes", "state", "query", "header"],
+                Literal["input", "args", "changes", "state", "payload", "query", "header"],
                 Field(description="Where the pointer starts, if not at the top of the body."),
             ]
         ]
@@ -495,7 +530,7 @@ def run_summary(run: Run) -> RunSummary:
 
 
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
-    """A run, whole. Reads what it stands at and what it asks of people: four queries at most."""
+    """A run, whole. Reads what it stands at, what it asks of people, and its relations: six queries at most."""
     head, fault = queries.head_or_fault(run)
     pending = queries.pending(run.pk)
     return {
@@ -508,6 +543,29 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
+        "parent": _related(queries.parent_of(run)),
+        "children": [_related_run(child) for child in queries.children_of(run.pk)],
+    }
+
+
+def _related(link: Link | None) -> RelatedRun | None:
+    return None if link is None else _related_run(link)
+
+
+def _related_run(link: Link) -> RelatedRun:
+    run = link.run
+    return {"id": str(run.pk), "workflow": run.workflow, "status": RunStatus(run.status), "node": link.node}
+
+
+def signal_document(signal: Signal, *, taken: Collection[int]) -> SignalDocument:
+    return {
+        "id": signal.sent_id,
+        "no": signal.no,
+        "name": signal.name,
+        "payload": canonical.loads(signal.payload),
+        "taken": signal.no in taken,
+        "sender": signal.sender,
+        "received_at": _text(signal.received_at),
     }
 
 
@@ -663,9 +721,11 @@ def step_document(visit: Visit) -> StepDocument:
 
 def call_document(call: JournalEntry) -> CallDocument:
     effect: Any = call.effect
+    kind: Any = call.kind
     return {
         "name": call.name,
         "occurrence": call.occurrence,
+        "kind": kind,
         "effect": effect,
         "result": canonical.loads(call.result),
         "attempt": call.attempt,
@@ -688,6 +748,7 @@ def preview_document(preview: RewindPreview) -> PreviewDocument:
         "steps": [_step_again(step) for step in preview.steps],
         "made": [_call_again(call) for call in preview.made],
         "approvals": [_approval_again(approval) for approval in preview.approvals],
+        "children": [str(run.pk) for run in preview.stopped],
     }
 
 

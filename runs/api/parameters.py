@@ -83,6 +83,13 @@ class History(Query):
     limit: Limit = PAGE
 
 
+class SignalList(Query):
+    """Which part of the mailbox."""
+
+    after: After = 0
+    limit: Limit = PAGE
+
+
 class CheckpointList(Query):
     """Which checkpoints."""
 

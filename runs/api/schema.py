@@ -57,6 +57,15 @@ OF_SUBMISSION: Final = [
         description="The run is that of an earlier request with the same key and body.",
     ),
 ]
+OF_SIGNAL: Final = [
+    OpenApiParameter(
+        "Idempotent-Replayed",
+        {"type": "string", "enum": ["true"]},
+        OpenApiParameter.HEADER,
+        response=[200],
+        description="The signal is that of an earlier request with the same id.",
+    ),
+]
 IDEMPOTENCY_KEY: Final = OpenApiParameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255},

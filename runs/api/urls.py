@@ -20,6 +20,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/retry": views.Retry,
     "runs/<any_uuid:id>/decide": views.DecideRun,
     "runs/<any_uuid:id>/cancel": views.Cancel,
+    "runs/<any_uuid:id>/signals": views.RunSignals,
     "approvals": views.Approvals,
     "approvals/<any_uuid:id>": views.ApprovalDetail,
     "approvals/<any_uuid:id>/decide": views.Decide,

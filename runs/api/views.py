@@ -19,6 +19,7 @@ from runs.api.schema import (
     IDEMPOTENCY_KEY,
     IF_MATCH,
     OF_RUN,
+    OF_SIGNAL,
     OF_SUBMISSION,
     STEERING,
     SUBMITTING,
@@ -223,7 +224,7 @@ class Rewind(Endpoint):
         headers=[ID_PARAMETER, IF_MATCH],
         answer_headers=OF_RUN,
         answers={202: documents.RunDocument},
-        errors=[*STEERING, "ambiguous_target", "unknown_lane"],
+        errors=[*STEERING, "ambiguous_target", "unknown_lane", "result_already_consumed"],
         examples={
             "Again with another amount": {"checkpoint": 1, "reason": "wrong amount", "state": {"amount": 10}}
         },
@@ -240,6 +241,7 @@ class Rewind(Endpoint):
             calls=body.calls,
             version=parameters.version(request, body.version),
             lane=body.lane,
+            detach=body.detach,
         )
         return _run(actor_of(request), run, status=202)
 
@@ -337,6 +339,59 @@ class Cancel(Endpoint):
         body = read(request, bodies.CancelBody)
         run = operations.cancel(actor=actor_of(request), run_id=id, reason=body.reason)
         return _run(actor_of(request), run)
+
+
+class RunSignals(Endpoint):
+    read_scope = "runs:read"
+    document = "payload"
+
+    @described(
+        operation_id="send_signal",
+        summary="Send a signal to a run",
+        description="202: it lies in the mailbox, and what waits for it goes on; what came before the wait is kept. 200: it "
+        "was there already, by its `id`.",
+        body=bodies.SignalBody,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_SIGNAL,
+        answers={202: documents.SignalDocument, 200: documents.SignalDocument},
+        errors=[
+            "not_found",
+            "already_terminal",
+            "signal_reused",
+            "schema_violation",
+            "busy",
+            "missing_scope",
+        ],
+        examples={"Paid": {"name": "paid", "id": "payment-4711", "payload": {"amount": "10.00"}}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.SignalBody)
+        sent = operations.signal(
+            actor=actor_of(request), run_id=id, name=body.name, payload=body.payload, signal_id=body.id
+        )
+        document = documents.signal_document(sent.signal, taken=queries.taken_signals(sent.run))
+        if sent.replayed:
+            return rendered(document, 200, Idempotent_Replayed="true")
+        return rendered(document, 202)
+
+    @described(
+        operation_id="list_signals",
+        summary="List the signals that a run was sent",
+        query=parameters.SignalList,
+        headers=[ID_PARAMETER],
+        answers={200: documents.SignalPage},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        wanted = query(request, parameters.SignalList)
+        run = queries.run(actor_of(request).project.pk, id)
+        page, taken = (
+            queries.signals(run.pk, after=wanted.after, limit=wanted.limit),
+            queries.taken_signals(run),
+        )
+        items = [documents.signal_document(signal, taken=taken) for signal in page.rows]
+        return rendered({"items": items, "next": page.rows[-1].no if page.more else None})
 
 
 class Approvals(Endpoint):

@@ -1,12 +1,15 @@
 """The driver: runs the body of one node, with a context that journals its calls."""
 
-from runs.driver.body import Asked, Completed, Failed, Outcome, Reopened, StepScope, run_body
-from runs.driver.context import Approved, Context
+from runs.driver.body import Asked, Completed, Failed, Outcome, Reopened, StepScope, Suspended, run_body
+from runs.driver.context import Context
+from runs.driver.decisions import Answer, Approved
 from runs.driver.phases import ITEMS, Entered, ItemDone, Listed, run_step
 from runs.driver.port import Call, Entry, Port
+from runs.driver.waits import First, Received
 
 __all__ = [
     "ITEMS",
+    "Answer",
     "Approved",
     "Asked",
     "Call",
@@ -15,12 +18,15 @@ __all__ = [
     "Entered",
     "Entry",
     "Failed",
+    "First",
     "ItemDone",
     "Listed",
     "Outcome",
     "Port",
+    "Received",
     "Reopened",
     "StepScope",
+    "Suspended",
     "run_body",
     "run_step",
 ]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runs.driver.context import AskAgain, Context
 from runs.driver.port import Interrupted
+from runs.driver.waits import Suspend
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
 from runs.engine.machine import error_of
 from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
+from runs.engine.waits import Wanted
 from runs.engine.workflow import Workflow
 
 _MAX_TRACEBACK = 8_000
@@ -66,7 +68,14 @@ class Reopened:
     reason: str
 
 
-Outcome = Completed | Asked | Failed | Reopened
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The body asked for what is not there yet."""
+
+    wanted: Sequence[Wanted]
+
+
+Outcome = Completed | Asked | Failed | Reopened | Suspended
 
 
 def run_body(scope: StepScope) -> Outcome:
@@ -84,6 +93,8 @@ def run_body(scope: StepScope) -> Outcome:
         raise interruption.error from None
     except AskAgain as again:
         return Reopened(again.node, again.reason)
+    except Suspend as asked:
+        return Suspended(asked.wanted)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
         return _failed(error, scope.context, node.retry)
 

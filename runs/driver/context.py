@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar, get_args
 
+from runs.driver.decisions import Approved, Decision, approved_of
 from runs.driver.port import Call, Entry, Interrupted, Port
+from runs.driver.waits import Waits
 from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
@@ -42,46 +44,8 @@ class AskAgain(BaseException):
         self.node, self.reason = node, reason
 
 
-@dataclass(frozen=True, slots=True)
-class Approved:
-    """An action that people approved: the arguments to use are `args`, whether edited or not.
-
-    args is the node's own copy; `guarded_by` compares with as_approved, the canonical JSON of the arguments.
-    """
-
-    node: str
-    approval_id: str
-    key: str
-    tool: str
-    args: dict[str, Json]
-    as_approved: str
-    edited: bool
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision as the nodes after it see it. `by` is a person, or the system after a time-out."""
-
-    approval_id: str
-    outcome: str
-    by: Mapping[str, Json]
-    reason: str
-    comment: str
-    edited: bool
-    at: str
-    actions: Sequence[Mapping[str, Json]]
-
-    @property
-    def message(self) -> str:
-        """The text that came with it: the first action's message, or the comment."""
-        return next(
-            (str(action["message"]) for action in self.actions if action.get("message")), self.comment
-        )
-
-
 @dataclass(slots=True)
-class Context:
+class Context(Waits):
     """Given to every node as `ctx`.
 
     run_id, node, attempt: where this is. key: the step's idempotency key; inside a call, the call's.
@@ -96,6 +60,7 @@ class Context:
     answers: Mapping[str, Any]
     port: Port
     failures: Mapping[str, Any] = field(default_factory=dict)
+    forgiven: int = 0  # attempts before the last Retry
     _entries: dict[tuple[str, str], Entry] | None = None
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -230,26 +195,13 @@ class Context:
     def approved(self, node: str, *, key: str | None = None) -> Approved:
         """The action that people approved at this approval; `key` if it had several. Raises `NotApproved`."""
         answer = self._answer(node)
-        actions = {action["key"]: action for action in answer["actions"]}
-        if key is None and len(actions) > 1:
-            raise NotApproved(f"{node!r} had {len(actions)} actions; say key= (one of {', '.join(actions)}).")
-        action = actions.get(key) if key is not None else next(iter(actions.values()), None)
-        if action is None or action["decision"] != "approve":
-            said = action["decision"] if action else answer["outcome"]
-            raise NotApproved(f"{node!r} was not approved: {said}.", node=node, outcome=answer["outcome"])
+        found = approved_of(
+            node, answer["approval"], answer["outcome"], answer["actions"], edited=answer["edited"], key=key
+        )
         recorded = self._ask(lambda: self.port.approved_digest(answer["approval"]))
         if approved_digest(answer["actions"]) != recorded:
             raise AskAgain(node, "payload_changed")
-        return Approved(
-            node,
-            answer["approval"],
-            action["key"],
-            action["tool"],
-            action["args"],
-            canonical.dumps(action["args"]),
-            answer["edited"],
-            action["message"],
-        )
+        return found
 
     def edited(self, node: str, *, key: str | None = None) -> dict[str, Json] | None:
         """The arguments a person edited at this approval, in the node that rechecks them; None on any other way here."""

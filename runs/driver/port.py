@@ -19,7 +19,10 @@ class Interrupted(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A committed result of a call. `branch` is where it was committed; `visible` if that counts for this branch."""
+    """A committed result of a call, or an answer to what a body waited for (`kind`).
+
+    branch: where it was committed; visible: whether that counts for this branch.
+    """
 
     name: str
     occurrence: str
@@ -28,6 +31,8 @@ class Entry:
     branch: int
     visible: bool
     effect: str = "none"
+    kind: str = "call"
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True)

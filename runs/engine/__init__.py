@@ -8,6 +8,19 @@ Authors import from here:
 from runs.engine.graph import END, START
 from runs.engine.retry import Retry
 from runs.engine.state import append
+from runs.engine.waits import Child, Question, Signal, Timer
 from runs.engine.workflow import Action, Ask, Workflow
 
-__all__ = ["END", "START", "Action", "Ask", "Retry", "Workflow", "append"]
+__all__ = [
+    "END",
+    "START",
+    "Action",
+    "Ask",
+    "Child",
+    "Question",
+    "Retry",
+    "Signal",
+    "Timer",
+    "Workflow",
+    "append",
+]

@@ -29,6 +29,7 @@ from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
 from runs.engine.state import Write, storable
 from runs.engine.status import LIVE_STEPS, TERMINAL, RunEvent, RunStatus, StepStatus, after
+from runs.engine.waits import Satisfied, Wanted
 from runs.engine.workflow import Node, Workflow
 from runs.errors import (
     AlreadyTerminal,
@@ -121,7 +122,11 @@ class Opened:
 
 @dataclass(slots=True)
 class Transition:
-    """What one command changes. Stored in one transaction, or not at all."""
+    """What one command changes. Stored in one transaction, or not at all.
+
+    wanted: what a body waits for from now on. journal: answers to what bodies waited for; close_places are the waits (address,
+    name, occurrence) that end with them. abandons: steps whose children are stopped, those that are under way.
+    """
 
     events: list[Event] = field(default_factory=list)
     checkpoint: Checkpoint | None = None
@@ -134,7 +139,11 @@ class Transition:
     waiting_steps: list[LiveStep] = field(default_factory=list)
     wait: Wait | None = None
     opened: Opened | None = None
+    wanted: list[Wanted] = field(default_factory=list)
+    journal: list[Satisfied] = field(default_factory=list)
+    close_places: list[tuple[str, str, str]] = field(default_factory=list)
     close_waits_of: list[str] = field(default_factory=list)
+    abandons: list[str] = field(default_factory=list)
     close_everything: str = ""
     raise_epoch: bool = False
     values: dict[str, Any] | None = None
@@ -266,6 +275,54 @@ def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str)
     )
     _begin_more(run, step, transition)
     return _concluded(run, transition, RunEvent.PARKED)
+
+
+def suspend(run: Aggregate, step: LiveStep, wanted: Sequence[Wanted]) -> Transition:
+    """A body asks for what is not there yet: its step waits. No checkpoint; the body starts again once it is there."""
+    _refuse_ended(run)
+    transition = Transition(
+        events=[event for one in wanted for event in _asked(step, one)],
+        steps=[StepChange(step.address, StepStatus.WAITING)],
+        wanted=list(wanted),
+    )
+    _begin_more(run, step, transition)
+    return _concluded(run, transition, RunEvent.PARKED)
+
+
+def _asked(step: LiveStep, one: Wanted) -> list[Event]:
+    told = one.shown()
+    if one.document is not None:
+        told |= {"digest": one.digest, "title": one.document["title"]}
+    kind = "approval_opened" if one.kind == "approval" else "wait_opened"
+    opened = Event(kind, {**told, "occurrence": one.occurrence}, step.node, step.address)
+    if not one.supersedes:
+        return [opened]
+    facts: dict[str, Json] = {"approval": one.supersedes, "reason": "payload_changed"}
+    return [Event("approval_superseded", facts, step.node, step.address), opened]
+
+
+def satisfy(run: Aggregate, step: LiveStep, found: Satisfied) -> Transition:
+    """Something that a body waited for is there: it is journalled, and the step is ready unless it waits for more.
+
+    What else it waited for is closed with it: the step asks anew for what it still wants.
+    """
+    _refuse_ended(run)
+    recorder = Recorder(run.position)
+    if found.taken:
+        at.take_signal(recorder, *found.taken)
+    transition = Transition(
+        events=[Event(found.event, found.facts, step.node, step.address)],
+        checkpoint=Checkpoint(found.checkpoint, recorder.ops, step.node, step.address)
+        if found.checkpoint
+        else None,
+        journal=[found],
+        close_places=[(step.address, found.name, found.occurrence)],
+    )
+    if found.wakes:
+        transition.steps = [StepChange(step.address, StepStatus.READY)]
+        transition.close_waits_of = [step.address]
+        transition.abandons = [step.address]
+    return _concluded(run, transition, RunEvent.WOKEN if found.wakes else RunEvent.PARKED)
 
 
 def ask_again(run: Aggregate, step: LiveStep, approval_node: str, reason: str) -> Transition:
@@ -736,6 +793,7 @@ def _caught(run: Aggregate, step: LiveStep, failed: StepChange, event: Event) ->
         steps=[failed, *gone],
         next_steps=lanes.begun,
         close_waits_of=[change.address for change in gone],
+        abandons=[change.address for change in gone],
     )
     if lanes.is_finished and lanes.path == ["root"]:
         transition.events.append(Event("run_completed", {}))
@@ -773,8 +831,9 @@ def _drained(
     error = _first_error(run, errors or {})
     # Nothing begins and nobody is asked any more; Retry does that.
     transition.next_steps, transition.hints = [], []
-    transition.wait, transition.opened = None, None
-    transition.events = [event for event in transition.events if event.kind != "approval_opened"]
+    transition.wait, transition.opened, transition.wanted = None, None, []
+    asked = ("approval_opened", "wait_opened")
+    transition.events = [event for event in transition.events if event.kind not in asked]
     transition.steps = [
         replace(change, status=StepStatus.CANCELLED) if change.status in LIVE_STEPS else change
         for change in transition.steps

@@ -1,6 +1,6 @@
 """The position of a run: the document that a checkpoint holds, and how it is read. `lanes` is how it changes.
 
-    {"root": SCOPE, "visits": {node: n}, "commits": n}
+    {"root": SCOPE, "visits": {node: n}, "commits": n, "taken": {signal name: [number]}}
     SCOPE = {"base": {...state...}, "lanes": {id: LANE}, "order": [id], "segments": {id: SEGMENT}}
     LANE = {"node", "step", "visit", "loops", "answers"}
 
@@ -27,6 +27,7 @@ from typing import Any, Final
 from runs.engine.canonical import Json
 from runs.engine.graph import node_of
 from runs.engine.merging import Conflict, Merged, merged
+from runs.engine.patch import Recorder
 from runs.engine.state import Write
 from runs.engine.workflow import Node, Workflow
 
@@ -254,6 +255,25 @@ def phase(position: Document, step: LiveStep, node: Node) -> str:
     if node.subflow:
         return "leave" if "scope" in lane else "enter"
     return "body"
+
+
+# ---- signals
+
+
+def taken(position: Document, name: str) -> list[int]:
+    """The signals of this name that were taken on the way here, by their numbers."""
+    found: list[int] = position.get("taken", {}).get(name, [])
+    return found
+
+
+def take_signal(recorder: Recorder, name: str, number: int) -> None:
+    """A wait has taken a signal: a rewind to before this gives it back."""
+    if "taken" not in recorder.document:
+        recorder.put(["taken"], {name: [number]})
+    elif name not in recorder.document["taken"]:
+        recorder.put(["taken", name], [number])
+    else:
+        recorder.append(["taken", name], [number])
 
 
 # ---- state

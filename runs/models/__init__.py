@@ -3,7 +3,19 @@
 from runs.models.approvals import Approval, Revision, Vote
 from runs.models.people import ApiToken, Member, Project, Team, User
 from runs.models.records import AuditEntry, IdempotencyRecord, OperationalNote, ServiceBeat, WorkerChild
-from runs.models.runs import Branch, Checkpoint, Event, JournalEntry, Run, Step, Wait, WorkflowVersion
+from runs.models.runs import (
+    Branch,
+    Checkpoint,
+    Child,
+    Event,
+    JournalEntry,
+    Run,
+    Signal,
+    Step,
+    Stop,
+    Wait,
+    WorkflowVersion,
+)
 
 __all__ = [
     "ApiToken",
@@ -11,6 +23,7 @@ __all__ = [
     "AuditEntry",
     "Branch",
     "Checkpoint",
+    "Child",
     "Event",
     "IdempotencyRecord",
     "JournalEntry",
@@ -20,7 +33,9 @@ __all__ = [
     "Revision",
     "Run",
     "ServiceBeat",
+    "Signal",
     "Step",
+    "Stop",
     "Team",
     "User",
     "Vote",

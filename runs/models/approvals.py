@@ -20,7 +20,8 @@ class Approval(models.Model):
     """A parked question to people.
 
     document: what they see (title, facts, reason, agent's note, actions), canonical JSON; digest covers it, version counts
-    its changes. closed_reason: why it closed without a decision. previous: the approval it asks again for.
+    its changes. closed_reason: why it closed without a decision. previous: the approval it asks again for. name, occurrence:
+    the place of the answer in the step's journal, if it was asked in the middle of code.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -29,6 +30,8 @@ class Approval(models.Model):
     branch = models.IntegerField()
     address = models.CharField(max_length=32)
     node = models.CharField(max_length=100)
+    name = models.CharField(max_length=200, db_default="", default="")
+    occurrence = models.CharField(max_length=100, db_default="", default="")
     epoch = models.IntegerField()
     status = models.CharField(max_length=12, choices=STATUSES, default=ApprovalStatus.OPEN.value)
     version = models.IntegerField(default=1)
@@ -68,7 +71,9 @@ class Approval(models.Model):
                 name="approval_closed_iff_not_open",
             ),
             models.UniqueConstraint(
-                fields=["run", "branch", "address"], condition=Q(status="open"), name="approval_open_once"
+                fields=["run", "branch", "address", "name", "occurrence"],
+                condition=Q(status="open"),
+                name="approval_open_once",
             ),
         ]
 

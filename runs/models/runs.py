@@ -12,7 +12,8 @@ from runs.models.people import ApiToken, Project, User
 RUN_STATUSES = [(status.value, status.value) for status in RunStatus]
 ENDED = sorted(status.value for status in TERMINAL)  # a set has no order that a migration could keep
 STEP_STATUSES = [(status.value, status.value) for status in StepStatus]
-WAIT_KINDS = ("approval", "retry")
+WAIT_KINDS = ("approval", "retry", "timer", "signal", "child")
+ENTRY_KINDS = ("call", "sleep", "signal", "answer", "child", "first")
 CHECKPOINT_KINDS = ("input", "step", "answer", "edit", "signal")
 
 
@@ -38,7 +39,7 @@ class Run(models.Model):
     version: raised by run-wide transitions and decisions; people's requests name the one they saw.
     epoch: the run's fence, raised by rewind and cancel. head: the checkpoint the run stands at; checkpoint_no: the last
     number given. seq, head_hash, prev_hash: end of the history. snapshot_no, patch_weight, snapshot_size: when the next
-    snapshot is due (0: the next checkpoint is one).
+    snapshot is due (0: the next checkpoint is one). parent, root: the run that started this one, and the first of the tree.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -48,6 +49,10 @@ class Run(models.Model):
     fingerprint = models.CharField(max_length=16)
     status = models.CharField(max_length=12, choices=RUN_STATUSES, default=RunStatus.QUEUED.value)
     waiting_for = models.JSONField(default=list)
+    parent = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, related_name="children", db_index=False
+    )
+    root = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
     requester = models.ForeignKey(User, on_delete=models.PROTECT, related_name="requested_runs")
     token = models.ForeignKey(ApiToken, on_delete=models.SET_NULL, null=True, related_name="runs")
     labels = models.JSONField(default=dict)
@@ -76,6 +81,8 @@ class Run(models.Model):
         indexes = [
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
+            models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
+            models.Index(fields=["root"], condition=Q(root__isnull=False), name="run_of_root"),
         ]
         constraints = [
             models.CheckConstraint(
@@ -236,9 +243,11 @@ class Step(models.Model):
 
 
 class JournalEntry(models.Model):
-    """The committed result of a call inside a step. `after` is the head when it was committed.
+    """The committed result of a call inside a step, or an answer to what it waited for. `after` is the head of that moment.
 
-    reused_from: the branch whose entry answered it instead of the call being made again.
+    kind: call, or what was waited for; `first` is which of several, with its answer. An answer that makes a checkpoint is kept
+    by a rewind to it: its `after` is the head before. reused_from: the branch whose entry answered it instead of the call
+    being made again.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address", "name", "occurrence")
@@ -247,6 +256,7 @@ class JournalEntry(models.Model):
     address = models.CharField(max_length=32)
     name = models.CharField(max_length=200)
     occurrence = models.CharField(max_length=100)
+    kind = models.CharField(max_length=8, db_default="call", default="call")
     node = models.CharField(max_length=100)
     ordinal = models.IntegerField()
     after = models.IntegerField()
@@ -263,12 +273,17 @@ class JournalEntry(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(effect__in=["none", "reversible", "irreversible"]), name="journal_effect_known"
-            )
+            ),
+            models.CheckConstraint(condition=Q(kind__in=ENTRY_KINDS), name="journal_kind_known"),
         ]
 
 
 class Wait(models.Model):
-    """Something a parked step waits for. Open while `closed_at` is null; due times fire by the database's clock."""
+    """Something a parked step waits for. Open while `closed_at` is null; due times fire by the database's clock.
+
+    name, occurrence: the place of its answer in the journal; empty for an approval node and a retry. label, race, position:
+    as which of several, in which `first_of`, in which order. after: the head when it was asked for. digest: of what was asked.
+    """
 
     id = models.BigAutoField(primary_key=True)
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="waits")
@@ -276,6 +291,17 @@ class Wait(models.Model):
     address = models.CharField(max_length=32)
     node = models.CharField(max_length=100)
     kind = models.CharField(max_length=10)
+    name = models.CharField(max_length=200, db_default="", default="")
+    occurrence = models.CharField(max_length=100, db_default="", default="")
+    label = models.CharField(max_length=100, db_default="", default="")
+    race = models.CharField(max_length=100, db_default="", default="")
+    position = models.IntegerField(db_default=0, default=0)
+    after = models.IntegerField(db_default=0, default=0)
+    digest = models.CharField(max_length=64, db_default="", default="")
+    schema = models.JSONField(null=True)
+    child = models.ForeignKey(
+        Run, on_delete=models.SET_NULL, null=True, related_name="awaited_by", db_index=False
+    )
     opened_at = models.DateTimeField(db_default=Now())
     due_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField(null=True)
@@ -285,12 +311,74 @@ class Wait(models.Model):
             models.Index(
                 fields=["due_at"], condition=Q(closed_at__isnull=True, due_at__isnull=False), name="wait_due"
             ),
+            models.Index(
+                fields=["child"],
+                condition=Q(closed_at__isnull=True, child__isnull=False),
+                name="wait_for_child",
+            ),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=WAIT_KINDS), name="wait_kind_known"),
             models.UniqueConstraint(
-                fields=["run", "branch", "address", "kind"],
+                fields=["run", "branch", "address", "kind", "name", "occurrence"],
                 condition=Q(closed_at__isnull=True),
                 name="wait_open_once",
             ),
         ]
+
+
+class Signal(models.Model):
+    """A message from outside to a run, kept until something waits for it. Append-only: what was taken stands in the position.
+
+    no: its number in the run. sent_id: the sender's id, which makes sending it again harmless; digest: of name and payload.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="signals", db_index=False)
+    no = models.IntegerField()
+    name = models.CharField(max_length=200)
+    sent_id = models.CharField(max_length=200)
+    payload = models.TextField()
+    digest = models.CharField(max_length=64)
+    sender = models.JSONField()
+    received_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "name", "no"], name="signal_by_name")]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "no"], name="signal_number_once"),
+            models.UniqueConstraint(fields=["run", "sent_id"], name="signal_id_once"),
+        ]
+
+
+class Child(models.Model):
+    """Where a child run was started: the place in its parent's journal, and the parent's head at that moment."""
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="as_child")
+    parent = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="+", db_index=False)
+    branch = models.IntegerField()
+    address = models.CharField(max_length=32)
+    name = models.CharField(max_length=200)
+    occurrence = models.CharField(max_length=100)
+    after = models.IntegerField()
+    digest = models.CharField(max_length=64)
+    on_parent_cancel = models.CharField(max_length=8)
+
+    class Meta:
+        indexes = [models.Index(fields=["parent", "address"], name="child_by_place")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(on_parent_cancel__in=["cancel", "abandon"]), name="child_policy_known"
+            )
+        ]
+
+
+class Stop(models.Model):
+    """A child run that is to be cancelled, and why. Written with what made it so; the sweeper does it and takes the row away.
+
+    A row of its own, because a child's row may be held by whatever works on it, and its parent must not wait for that.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="stop")
+    reason = models.CharField(max_length=40)
+    since = models.DateTimeField(db_default=Now())

@@ -4,6 +4,7 @@ from runs.engine.approval import ActionDecision
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.registering import register_workflows
+from runs.operations.signalling import Signalled, signal
 from runs.operations.steering import (
     CallPreview,
     RetryPreview,
@@ -19,6 +20,7 @@ from runs.operations.steering import (
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
+from runs.operations.waking import wake_parent
 from runs.operations.working import Worker, advance, leave, stop_soon, worker
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Idempotency",
     "RetryPreview",
     "RewindPreview",
+    "Signalled",
     "StepPreview",
     "Submitted",
     "Swept",
@@ -49,8 +52,10 @@ __all__ = [
     "revise",
     "revoke_token",
     "rewind",
+    "signal",
     "stop_soon",
     "submit",
     "sweep",
+    "wake_parent",
     "worker",
 ]

@@ -38,7 +38,8 @@ from runs.errors import (
     Unprocessable,
     VersionRequired,
 )
-from runs.models import Approval, Revision, Run, Step, Vote
+from runs.models import Approval, Revision, Run, Step, Vote, Wait
+from runs.operations import answering
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
 from runs.policies import SYSTEM, Actor
 
@@ -173,31 +174,43 @@ def expire(*, run_id: uuid.UUID, address: str) -> bool:
         run = store.lock_run(run_id)
         approval = (
             Approval.objects.select_for_update(no_key=True)
-            .filter(run=run, branch=run.branch, address=address, status=ApprovalStatus.OPEN)
+            .filter(run=run, branch=run.branch, address=address, name="", status=ApprovalStatus.OPEN)
             .first()
         )
         moment = store.now()
         if approval is None or approval.due_at is None or approval.due_at > moment:
             return False
-        says = str(approval.options.get("on_timeout", "reject"))
-        said = "approve" if says == "approve" else "reject"
-        results = [
-            {
-                "key": action["key"],
-                "tool": action["tool"],
-                "args": action["args"],
-                "effect": action["effect"],
-                "decision": said,
-                "message": "",
-            }
-            for action in approval.content["actions"]
-        ]
-        _vote(approval, None, "timeout", said, [], "", "system", decisive=True, results=results)
-        reason = f"no answer before {approval.due_at.isoformat()}"
-        decision = _decision(approval, "timeout", SYSTEM, reason, moment, results, said=said)
-        _close(approval, ApprovalStatus.EXPIRED, "timeout", moment)
-        _go_on(run, approval, "timeout", decision, SYSTEM)
+        _expire(run, approval, moment)
         return True
+
+
+def expire_question(run: Run, wait: Wait, moment: datetime) -> None:
+    """The same for what was asked in the middle of code; the run is locked, and the wait is due."""
+    asked = Approval.objects.select_for_update(no_key=True).filter(run=run, branch=run.branch)
+    place = {"address": wait.address, "name": wait.name, "occurrence": wait.occurrence}
+    _expire(run, asked.get(**place, status=ApprovalStatus.OPEN), moment)
+
+
+def _expire(run: Run, approval: Approval, moment: datetime) -> None:
+    assert approval.due_at is not None
+    says = str(approval.options.get("on_timeout", "reject"))
+    said = "approve" if says == "approve" else "reject"
+    results = [
+        {
+            "key": action["key"],
+            "tool": action["tool"],
+            "args": action["args"],
+            "effect": action["effect"],
+            "decision": said,
+            "message": "",
+        }
+        for action in approval.content["actions"]
+    ]
+    _vote(approval, None, "timeout", said, [], "", "system", decisive=True, results=results)
+    reason = f"no answer before {approval.due_at.isoformat()}"
+    decision = _decision(approval, "timeout", SYSTEM, reason, moment, results, said=said)
+    _close(approval, ApprovalStatus.EXPIRED, "timeout", moment)
+    _go_on(run, approval, "timeout", decision, SYSTEM)
 
 
 # ---- one run
@@ -243,6 +256,7 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
     if _was_said(actor, approval, answer):
         return Decided(approval, run, replayed=True)
     _check_open(approval, moment, ApprovalEvent.VOTED)
+    _check_first(run, approval, moment)
     _check_seen(approval, answer)
     judged = rules.judge(
         approval.content,
@@ -339,9 +353,26 @@ def _go_on(
     run: Run, approval: Approval, outcome: str, decision: dict[str, Json], actor: dict[str, Json]
 ) -> None:
     facts = aggregate(run, address=approval.address)
-    step = _step(facts, approval)
-    transition = machine.answer(facts, step, outcome, decision)
+    if approval.name:
+        _answer_body(run, facts, approval, outcome, decision, actor)
+        return
+    transition = machine.answer(facts, _step(facts, approval), outcome, decision)
     commit(run, transition, position=facts.position, actor=actor)
+
+
+def _answer_body(
+    run: Run,
+    facts: Aggregate,
+    approval: Approval,
+    outcome: str,
+    decision: dict[str, Json],
+    actor: dict[str, Json],
+) -> None:
+    """What was asked in the middle of code is answered there: no edge of the graph is taken."""
+    fails = outcome == "timeout" and approval.options.get("on_timeout") == "fail"
+    result = {**decision, "fails": fails}
+    given = answering.Given(result, "approval_decided", {"outcome": outcome, **decision}, checkpoint="answer")
+    answering.answer(run, facts, answering.wait_for(run, approval), given, actor)
 
 
 def _step(facts: Aggregate, approval: Approval) -> LiveStep:
@@ -369,6 +400,17 @@ def _check_open(approval: Approval, moment: datetime, event: ApprovalEvent) -> N
         )
     if approval.due_at is not None and approval.due_at <= moment:
         raise TimedOut(due_at=_text(approval.due_at))
+
+
+def _check_first(run: Run, approval: Approval, moment: datetime) -> None:
+    """Of several that are waited for, another may have been first although nothing has noted it yet."""
+    if not approval.name or not answering.wait_for(run, approval).race:
+        return
+    found = answering.first_due(run, aggregate(run), approval.address, moment)
+    if found is not None:
+        raise ApprovalClosed(
+            f"{found.wait.label!r} was first; this is not waited for any more.", reason="first_of"
+        )
 
 
 def _already_decided(approval: Approval) -> AlreadyDecided:

@@ -82,6 +82,8 @@ def commit(run: Run, transition: Transition, **how: Any) -> None:
     store.commit(run, transition, **how)
     for address in transition.ready:
         dispatch.enqueue(run.pk, run.branch, address)
+    if transition.ended and run.parent_id is not None:
+        dispatch.tell_parent(run.pk)
     dispatch.announce(run.project_id, run.pk)
 
 

@@ -20,12 +20,13 @@ from runs.errors import (
     BadRequest,
     NothingToRun,
     ReasonRequired,
+    ResultConsumed,
     StaleVersion,
     UnknownCheckpoint,
     UnknownLane,
     VersionRequired,
 )
-from runs.models import Approval, Checkpoint, JournalEntry, Run, Step
+from runs.models import Approval, Checkpoint, Child, JournalEntry, Run, Step, Wait
 from runs.operations.door import aggregate, as_uuid, commit, locked_run, verb
 from runs.policies import Actor
 
@@ -80,6 +81,7 @@ class RewindPreview:
     steps: list[StepPreview] = field(default_factory=list)
     made: list[CallPreview] = field(default_factory=list)
     approvals: list[Approval] = field(default_factory=list)
+    stopped: list[Run] = field(default_factory=list)
 
     @property
     def effects(self) -> list[CallPreview]:
@@ -131,11 +133,13 @@ def rewind(
     calls: str = "reuse",
     version: int | None = None,
     lane: str | None = None,
+    detach: bool = False,
 ) -> Run:
     """Go back to a checkpoint on a new branch; the run goes on from there by itself.
 
     changes: state to replace at that point. calls: `reuse` answers calls from the branch left behind, `again` makes them
     again. version: the run's version that was seen, if it matters. lane: which lane's state is changed, if there are several.
+    detach: also if the run that started this one has taken its result already, which stays what it is.
     Works while a step executes: its result is discarded.
     """
     with verb(actor, "rewind", run_id):
@@ -145,6 +149,8 @@ def rewind(
             _check_version(run, version)
         _check_reason(reason)
         _check_calls(calls)
+        if not detach:
+            _check_not_consumed(run)
         canonical.check(dict(changes or {}))
         position = store.read_position(run.pk, checkpoint)
         target = aggregate(run, position, lane=_lane(run, position, lane) if changes else None)
@@ -186,6 +192,7 @@ def preview_rewind(
     preview.steps.extend(_steps_after(run, line, checkpoint))
     preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))
     preview.approvals.extend(_approvals_after(run, line, checkpoint))
+    preview.stopped.extend(_children_after(run, checkpoint))
     return preview
 
 
@@ -272,6 +279,17 @@ def _lane(run: Run, position: dict[str, Any], lane: str | None) -> str:
     return inner[0]
 
 
+def _check_not_consumed(run: Run) -> None:
+    """A parent that has taken the result of this run goes on with it whatever comes out now."""
+    if run.parent_id is None or not run.is_terminal:
+        return
+    if (
+        Wait.objects.filter(child=run).exists()
+        and not Wait.objects.filter(child=run, closed_at=None).exists()
+    ):
+        raise ResultConsumed(parent=str(run.parent_id))
+
+
 def _check_version(run: Run, version: int | None) -> None:
     if version is None:
         raise VersionRequired("Send the version of the run that you saw.", version=run.version)
@@ -337,7 +355,7 @@ def _lies_after(run: Run, line: Mapping[int, int | None], step: Step, checkpoint
 def _calls_after(
     run: Run, line: Mapping[int, int | None], checkpoint: int, *, reused: bool
 ) -> list[CallPreview]:
-    rows = JournalEntry.objects.filter(run=run, branch__in=line, after__gte=checkpoint).order_by(
+    rows = JournalEntry.objects.filter(run=run, branch__in=line, after__gte=checkpoint, kind="call").order_by(
         "ended_at", "ordinal"
     )
     return [
@@ -355,6 +373,12 @@ def _approvals_after(run: Run, line: Mapping[int, int | None], checkpoint: int) 
     }
     rows = Approval.objects.filter(run=run, branch__in=line).order_by("opened_at")
     return [approval for approval in rows if (approval.branch, approval.address) in after]
+
+
+def _children_after(run: Run, checkpoint: int) -> list[Run]:
+    """Children that were started after the checkpoint and are under way: a rewind cancels them."""
+    rows = Child.objects.filter(parent=run, after__gte=checkpoint, run__finished_at=None)
+    return [child.run for child in rows.filter(on_parent_cancel="cancel").select_related("run")]
 
 
 def _until(line: Mapping[int, int | None], branch: int) -> int:

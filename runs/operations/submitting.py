@@ -3,9 +3,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from runs import policies, store, workflows
-from runs.engine import canonical, lanes, machine
+from runs.engine import Workflow, canonical, lanes, machine
 from runs.engine.canonical import Json
 from runs.errors import BadRequest, InputRequired, KeyReused
 from runs.models import IdempotencyRecord, Run
@@ -55,28 +56,41 @@ def submit(
         if input is None:
             raise InputRequired()
         state = chosen.first_state(input)
-        run = Run(
-            id=uuid.uuid4(),
+        run = new_run(
+            chosen,
             project=actor.project,
-            workflow=chosen.name,
-            workflow_version=version_for(chosen),
-            fingerprint=chosen.fingerprint,
             requester=actor.user,
             token=actor.token,
+            input=input,
             labels=_checked_labels(labels),
-            input=canonical.dumps(input),
         )
         if idempotency and not store.take_key(
             actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
         ):
             return Submitted(_earlier(actor, idempotency), replayed=True)
-        store.insert_run(run)
-        document = lanes.first(chosen, state)
-        run_facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
-        transition = machine.start(run_facts)
-        commit(run, transition, position=document, actor=actor.as_dict())
+        begin(run, chosen, state, actor=actor.as_dict())
         run.refresh_from_db()
         return Submitted(run, replayed=False)
+
+
+def new_run(chosen: Workflow, *, input: Json, **told: Any) -> Run:
+    """The row of a run of a workflow, not stored yet."""
+    return Run(
+        id=uuid.uuid4(),
+        workflow=chosen.name,
+        workflow_version=version_for(chosen),
+        fingerprint=chosen.fingerprint,
+        input=canonical.dumps(input),
+        **told,
+    )
+
+
+def begin(run: Run, chosen: Workflow, state: dict[str, Json], *, actor: Json) -> None:
+    """Store a new run with its first transition: its entry is ready, and enqueued on commit."""
+    store.insert_run(run)
+    document = lanes.first(chosen, state)
+    facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
+    commit(run, machine.start(facts), position=document, actor=actor)
 
 
 def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:

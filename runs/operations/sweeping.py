@@ -21,12 +21,14 @@ from runs.engine import position as at
 from runs.engine.machine import Transition
 from runs.engine.status import StepStatus
 from runs.errors import Busy, CheckpointUnreadable
-from runs.models import Run, Step, Wait
+from runs.models import Run, Step, Stop, Wait
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
+from runs.operations.waking import wake
 from runs.policies import SYSTEM
 
 SWEEPER: Final = "sweeper"
+LEVELS: Final = 20  # of a tree of runs that one round goes down
 QUEUE_FULL_AT: Final = 500  # with so many hints in the broker, more would only fill it
 Item = TypeVar("Item")
 logger = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class Swept:
     taken_over: int = 0
     woken: int = 0
     expired: int = 0
+    stopped: int = 0
     hinted: int = 0
     suspected_dead: int = 0
     failed: int = 0
@@ -58,11 +61,15 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
         swept = Swept()
         swept.suspected_dead = len(store.suspect_children())
         swept.taken_over = _each(store.lapsed_steps(), _take_over, swept)
+        swept.stopped = _stop_children(swept)
         for wait in store.due_waits():
-            if wait.kind == "retry":
+            if wait.name:
+                swept.woken += _each([wait], _wake_body, swept)
+            elif wait.kind == "retry":
                 swept.woken += _each([wait], _wake, swept)
             else:
                 swept.expired += _each([wait], _expire, swept)
+        swept.woken += _each(store.ended_children(), _wake_body, swept)
         swept.hinted = _hint()
         store.beat(SWEEPER, dict(swept.as_dict()))
         return swept
@@ -127,6 +134,36 @@ def _wake(wait: Wait) -> bool:
         if live is None:
             return False
         _commit(run, machine.wake(facts, live), facts.position)
+        return True
+
+
+def _wake_body(wait: Wait) -> bool:
+    """Something that a body waits for is there."""
+    try:
+        return wake(wait)
+    except CheckpointUnreadable as error:
+        fail_unreadable(run_id=wait.run_id, error=error)
+        return True
+
+
+def _stop_children(swept: Swept) -> int:
+    """Cancel children whose parent wants them no longer, and what they have started: level by level, within bounds."""
+    stopped = 0
+    for _ in range(LEVELS):
+        done = _each(store.to_stop(), _stop, swept)
+        stopped += done
+        if not done:
+            break
+    return stopped
+
+
+def _stop(order: Stop) -> bool:
+    with transaction.atomic(durable=True):
+        run = store.lock_run(order.run_id)
+        Stop.objects.filter(pk=order.pk).delete()
+        if run.is_terminal:
+            return False
+        commit(run, machine.cancel(run.status, reason=order.reason), actor=SYSTEM)
         return True
 
 

@@ -35,27 +35,36 @@ from runs.driver import (
     Outcome,
     Reopened,
     StepScope,
+    Suspended,
     run_step,
 )
 from runs.engine import Workflow, canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Aggregate, Transition
-from runs.engine.workflow import RISKS
+from runs.engine.retry import Retry
 from runs.errors import (
     Busy,
     CheckpointUnreadable,
     LateResult,
     NotFound,
+    RunCancelled,
     StepError,
     UnknownWorkflow,
 )
 from runs.models import Approval, Run
+from runs.operations import parking
 from runs.operations.deciding import fail_unreadable
 from runs.operations.door import aggregate, commit
+from runs.operations.parking import Prepared
+from runs.operations.waking import settle
 from runs.store import Claimed, Held, Weights
 
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
+SOON: Final = Retry(
+    attempts=1_000, initial=1.0, max=1.0, jitter=0.0
+)  # until the sweeper has cancelled the run
+SATISFIED: Final = ("timer_fired", "wait_timed_out", "signal_taken", "child_ended", "approval_decided")
 LOOK_EVERY: Final = 3.0  # seconds between two looks for forgotten steps
 Result = TypeVar("Result")
 Command = Callable[[Aggregate], Transition]
@@ -309,8 +318,8 @@ class Slice:
 
     def _one_step(self) -> Held | None:
         outcome = self._run_body()
-        if isinstance(outcome, Completed):
-            ended = self._complete(outcome)
+        if isinstance(outcome, Completed | Suspended):
+            ended = self._complete(outcome) if isinstance(outcome, Completed) else self._suspend(outcome)
             if not isinstance(ended, Failed):
                 return ended
             outcome = ended
@@ -352,6 +361,7 @@ class Slice:
             answers=at.answers(self.run.position, lane),
             port=_Port(self),
             failures=at.errors(self.run.position, lane),
+            forgiven=held.earlier,
         )
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
         scope = StepScope(self.workflow, held.step, schema.view(self.run.values), context)
@@ -436,6 +446,18 @@ class Slice:
         step, opened = self.held.step, store.persistently(partial(self._approval, asked))
         self._commit(lambda run: machine.park(run, step, asked.document, asked.digest), opened=opened)
 
+    def _suspend(self, asked: Suspended) -> Failed | None:
+        """The body waits. What is there already satisfies it at once, in the same transaction."""
+        held = self.held
+        try:
+            prepared = store.persistently(partial(parking.prepare, held, asked.wanted))
+            self._commit(lambda run: machine.suspend(run, held.step, asked.wanted), prepared=prepared)
+        except RunCancelled as error:
+            return Failed(error, machine.error_of(error), SOON)
+        except StepError as error:
+            return Failed(error, machine.error_of(error), self.workflow.nodes[held.step.node].retry)
+        return None
+
     def _fail(self, failed: Failed) -> None:
         held = self.held
         delay = machine.delay_of(
@@ -449,7 +471,9 @@ class Slice:
             lambda run: machine.fail(run, held.step, failed.facts, attempt=held.attempt, delay=delay)
         )
 
-    def _commit(self, command: Command, *, opened: Approval | None = None) -> Transition:
+    def _commit(
+        self, command: Command, *, opened: Approval | None = None, prepared: Prepared | None = None
+    ) -> Transition:
         """Store a transition that is not an ordinary step: under the run's lock, still fenced by the token.
 
         Alone, the position in hand is the run's, and the transition is worked out before the lock is taken.
@@ -461,10 +485,10 @@ class Slice:
 
         def once_more() -> Transition:
             try:
-                return self._store(work_out, opened, tried)
+                return self._store(work_out, opened, prepared, tried)
             except LateResult:
                 # The answer to the first try may have been lost, and not the commit: then nobody else was here.
-                if not tried or not store.is_written(self.held, tried[-1].events[0].kind):
+                if not tried or not store.is_written(self.held, _written_by(tried[-1])):
                     raise
                 return tried[-1]
 
@@ -475,34 +499,31 @@ class Slice:
         facts.values = self.run.values  # as the body saw them: nobody else writes what this lane sees
         return _refusing(partial(command, facts)), facts.position
 
-    def _store(self, work_out: WorkOut, opened: Approval | None, tried: list[Transition]) -> Transition:
+    def _store(
+        self,
+        work_out: WorkOut,
+        opened: Approval | None,
+        prepared: Prepared | None,
+        tried: list[Transition],
+    ) -> Transition:
         with transaction.atomic(durable=True):
             # However long it takes: giving up would throw away what the body did, and the keeper renews meanwhile.
             run = store.lock_run(self.held.run_id, patience=None)
             store.check_fence(run, self.held)
             transition, position = work_out(run)
             tried.append(transition)
-            commit(run, transition, position=position, held=self.held, opened=opened)
+            wanted = transition.wanted
+            asked = parking.rows(run, self.held, wanted, prepared) if prepared and wanted else None
+            commit(run, transition, position=position, held=self.held, opened=opened, asked=asked)
+            if wanted:
+                settle(run, self.held.step.address, store.now())
             return transition
 
     def _approval(self, asked: Asked) -> Approval:
-        """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
         options = self.workflow.nodes[self.held.step.node].approval
         assert options is not None
-        risks = [action["risk"] for action in _actions(asked.document) if action["risk"]]
-        previous = (
-            Approval.objects.filter(run=self.held.run_id, node=self.held.step.node)
-            .order_by("-opened_at")
-            .first()
-        )
-        return Approval(
-            teams=[name for name in options.reviewers if not name.startswith("user:")],
-            users=[name.removeprefix("user:") for name in options.reviewers if name.startswith("user:")],
-            quorum=options.quorum,
-            options=options.as_dict(),
-            risk=max(risks, key=RISKS.index, default=""),
-            previous=previous,
-        )
+        before = Approval.objects.filter(run=self.held.run_id, node=self.held.step.node, name="")
+        return parking.approval_row(options, asked.document, before.order_by("-opened_at").first())
 
     def _note_late(self) -> None:
         logger.warning("late_result_discarded", extra={"run": self.run.run_id, "step": self.held.step.node})
@@ -528,5 +549,7 @@ def _known(transition: Transition, position: dict[str, Any], run: Run) -> tuple[
     return transition, position
 
 
-def _actions(document: dict[str, Json]) -> list[dict[str, Any]]:
-    return list(document["actions"])
+def _written_by(transition: Transition) -> list[str]:
+    """Kinds of the last event of a step after a transition. What it waits for may have been there already."""
+    kinds = [event.kind for event in transition.events]
+    return kinds + list(SATISFIED) if transition.wanted else kinds[:1]

@@ -41,6 +41,12 @@ EVENTS: Final = {
     "approval_superseded": "to be asked again",
     "vote_recorded": "vote recorded",
     "state_edited": "state edited",
+    "wait_opened": "waits",
+    "timer_fired": "time has passed",
+    "wait_timed_out": "waited in vain",
+    "signal_received": "signal came",
+    "signal_taken": "signal taken",
+    "child_ended": "child run ended",
 }
 
 

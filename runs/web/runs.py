@@ -18,7 +18,7 @@ from runs.engine import Workflow, canonical
 from runs.engine.position import all_steps, every_conflict, lane_names, lane_version, lane_view
 from runs.engine.position import state as state_of
 from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
-from runs.models import Event, Run, Step
+from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
 from runs.web import branches, once, run_page, sentence, signs, timeline, ways
 from runs.web.banner import of_error
@@ -41,6 +41,7 @@ LEGEND: Final = {
     "live": "working now",
     "people": "waiting for people",
     "retry": "waiting to try again",
+    "time": "waiting for time, a signal or a child run",
     "failed": "failed attempt",
     "ready": "ready",
     "call": "call",
@@ -171,6 +172,11 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "sentence": said,
         "actions": _actions(request, run),
         "refresh": not run.is_terminal,
+        "payload": request.POST.get("payload", ""),
+        "signals": _signals(request, run, live.waits),
+        "parent": queries.parent_of(run),
+        "children": queries.children_of(run.pk),
+        "form_token": once.token(request),
         "timeline": drawn,
         "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
         "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
@@ -488,6 +494,37 @@ def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = No
         "reason": request.POST.get("reason", ""),
     }
     return _sheet(request, "runs/cancel.html", shown, error)
+
+
+# ---- signals
+
+
+def show_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    context = _context(request, run, checkpoint=run.head)
+    return render(request, "runs/run.html", {**context, "banner": of_error(error)})
+
+
+@page(methods="POST", refused=show_again)
+def signal(request: Request, run_id: UUID) -> HttpResponse:
+    """Send what a run waits for. The payload is JSON; nothing typed is null."""
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    queries.run(request.actor.project.pk, run_id)
+    text = request.POST.get("payload", "").strip()
+    name = request.POST.get("name", "")
+    operations.signal(
+        actor=request.actor, run_id=run_id, name=name, payload=canonical.parse(text) if text else None
+    )
+    messages.success(request, f"Sent {name}.")
+    return see_other(once.remember(request, reverse("run", args=[run_id])))
+
+
+def _signals(request: Request, run: Run, waits: Sequence[Wait]) -> list[str]:
+    """Names of the signals that the run waits for, for those who may send one."""
+    names = list(dict.fromkeys(wait.name for wait in waits if wait.kind == "signal"))
+    return names if names and policies.can_signal(request.actor, run) else []
 
 
 # ---- inside

@@ -43,6 +43,8 @@ def of_run(
     if run.status == "waiting" and retry:
         step = next((step for step in steps if step.address == retry.address), None)
         return _for_retry(retry, step, now=now)
+    if run.status == "waiting" and waits:
+        return _for_something(waits, now=now)
     if run.status in ("running", "queued"):
         return _working(run, steps, now=now)
     return _ended(run, now=now)
@@ -87,6 +89,25 @@ def _for_retry(wait: Wait, step: Step | None, *, now: datetime) -> Sentence:
     because = f": {step.error['message']}" if step and step.error and step.error.get("message") else ""
     text = f"{wait.node} {when}, attempt {step.attempt if step else 1}{because}"
     return Sentence(signs.RUN["retrying"], text, f"Tries {text}")
+
+
+def _for_something(waits: Sequence[Wait], *, now: datetime) -> Sentence:
+    """For time, a signal or a child run: the one that is due first, or was asked for first."""
+    first = min(
+        waits, key=lambda wait: (wait.due_at or datetime.max.replace(tzinfo=now.tzinfo), wait.opened_at)
+    )
+    what = {
+        "timer": "time to pass",
+        "signal": f"the signal {first.name}",
+        "child": f"the child run of {first.name}",
+    }
+    parts = [f"{what.get(first.kind, first.kind)} since {words.age(first.opened_at, now)}"]
+    if first.due_at is not None:
+        left = first.due_at - now
+        parts.append(f"until {words.span(left)} from now" if left.total_seconds() > 0 else "due now")
+    more = f"; {words.some(len(waits) - 1, 'more wait')}" if len(waits) > 1 else ""
+    text = ", ".join(parts) + more
+    return Sentence(signs.WAITING.get(first.kind, signs.RUN["waiting"]), text, f"Waiting for {text}")
 
 
 def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:

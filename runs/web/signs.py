@@ -27,6 +27,11 @@ RUN: Final = {
     "cancelling": Sign("s-cancelled", "", "Cancelling"),
     "cancelled": Sign("s-cancelled", "", "Cancelled"),
 }
+WAITING: Final = {
+    "timer": Sign("s-time", "slate", "Waiting"),
+    "signal": Sign("inbox", "slate", "Waiting"),
+    "child": Sign("flow", "slate", "Waiting"),
+}
 STEP: Final = {
     "ready": Sign("s-queued", "", "ready"),
     "executing": Sign("s-running", "blue", "working"),

@@ -23,6 +23,7 @@ LEAST = 0.7  # percent; a bar below this could not be seen
 ROOM = 96.0  # percent of the width that the past takes; "now" stands there
 MAX_ROWS = 400
 DEEPEST = 3  # what is inside more steps is indented no further
+WAITED = {"approval": "people", "retry": "retry"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +241,7 @@ def step_spans(step: Step, waits: Sequence[Wait], *, now: datetime) -> list[Span
         until = wait.closed_at or end
         if wait.opened_at > at:
             spans.append(Span("failed" if wait.kind == "retry" else "work", at, wait.opened_at))
-        spans.append(
-            Span("people" if wait.kind == "approval" else "retry", max(wait.opened_at, at), max(until, at))
-        )
+        spans.append(Span(WAITED.get(wait.kind, "time"), max(wait.opened_at, at), max(until, at)))
         at = max(until, at)
     if end > at or not spans:
         spans.append(Span(_last_kind(step), at, max(end, at)))
@@ -276,7 +275,9 @@ def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Mappin
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
     waits = spans[-1].kind if step.status == "waiting" else ""
-    sign = signs.RUN["retrying"] if waits == "retry" else signs.STEP[step.status]
+    sign = {"retry": signs.RUN["retrying"], "time": signs.WAITING["timer"]}.get(
+        waits, signs.STEP[step.status]
+    )
     if place.opened and step.status == "waiting":
         sign = signs.INSIDE
     item = _item(step)
@@ -309,7 +310,9 @@ def _is_left(step: Step, line: Mapping[int, int | None]) -> bool:
 
 def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0) -> Row:
     reused = entry.reused_from is not None
-    span = Span("reused" if reused else "call", entry.started_at, entry.ended_at)
+    waited = entry.kind != "call"
+    kind = "people" if entry.kind == "answer" else "time" if waited else "reused" if reused else "call"
+    span = Span(kind, entry.started_at, entry.ended_at)
     return Row(
         name=entry.name,
         note=f"from branch {entry.reused_from}" if reused else "",
@@ -330,7 +333,7 @@ TITLES = {
     "ready": "ready, not taken yet",
     "call": "call",
     "reused": "from the journal",
-    "time": "waiting for time",
+    "time": "waiting for time, a signal or a child run",
     "inside": "from its first to its last part",
 }
 

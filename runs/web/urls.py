@@ -22,6 +22,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/edit-state/", runs.edit_state, name="run-edit-state"),
     path("runs/<uuid:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("runs/<uuid:run_id>/signal/", runs.signal, name="run-signal"),
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),

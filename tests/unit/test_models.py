@@ -16,9 +16,10 @@ from runs import engine, models
 from runs.driver import context
 from runs.engine import canonical, position, workflow
 from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus, StepStatus
+from runs.engine.waits import ENTRY_OF
 from runs.models import Approval, Checkpoint, JournalEntry, Run, Step, User, Wait, WorkflowVersion
 from runs.models.people import ROLES, SCOPES
-from runs.models.runs import CHECKPOINT_KINDS, WAIT_KINDS
+from runs.models.runs import CHECKPOINT_KINDS, ENTRY_KINDS, WAIT_KINDS
 from tests.unit.engine.documents import nested
 from tests.unit.engine.graphs import Empty
 
@@ -60,7 +61,10 @@ def test_every_status_of_the_engine_is_a_choice_that_fits(model: Any, statuses: 
 def test_every_kind_of_checkpoint_and_wait_of_the_engine_is_known_and_fits() -> None:
     checkpoints, waits = said_in_engine("Checkpoint", 0), said_in_engine("Wait", 2)
     assert {"input", "step", "edit"} <= checkpoints <= set(CHECKPOINT_KINDS)
-    assert waits == {"approval", "retry"} == set(WAIT_KINDS)
+    wanted = said_in_engine("Wanted", 0)
+    assert waits | wanted == set(WAIT_KINDS)
+    assert {*ENTRY_OF.values(), "call", "first"} == set(ENTRY_KINDS)
+    assert max(map(len, ENTRY_KINDS)) <= room(JournalEntry, "kind")
     assert max(map(len, CHECKPOINT_KINDS)) <= room(Checkpoint, "kind")
     assert max(map(len, WAIT_KINDS)) <= room(Wait, "kind")
 

@@ -99,6 +99,12 @@ def state_of(run: Run, no: int | None = None) -> Any:
     return at.state(store.read_position(run.pk, run.head if no is None else no))
 
 
+def error_of(row: Run | Step) -> dict[str, Any]:
+    """Why a run or a step failed."""
+    assert row.error is not None
+    return dict(row.error)
+
+
 def kinds_of(run: Run) -> list[str]:
     """What the history tells, in order."""
     return list(Event.objects.filter(run=run).order_by("seq").values_list("kind", flat=True))

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from runs import workflows
+from runs import operations, workflows
 from runs.engine import Workflow, canonical
+from runs.models import Run
 from tests.integration.core.conftest import House, open_approval
+from tests.integration.core.test_sleeping import pass_time
 
 GUIDE = Path(__file__).parents[3] / "docs" / "authors.md"
 
@@ -41,6 +43,35 @@ def test_what_the_guide_shows_is_what_happens(house: House, guide: dict[str, Any
     assert output(house, "reader")["pages"] == [3, 3]
     brave = output(house, "brave")
     assert (brave["notes"], brave["title"]) == (["out of tea", "calm"], "closed")
+
+
+def test_the_guide_waits(house: House, guide: dict[str, Any]) -> None:
+    run = house.work(house.submit("order"))
+    house.answer(open_approval(run), "approve")
+    house.work(run)
+    pass_time(run, seconds=3 * 86400)
+    house.sweep()
+    house.work(run)
+    operations.signal(actor=house.shop, run_id=run.pk, name="arrived")
+    house.work(run)
+    assert canonical.loads(run.output or "")["log"] == ["paid 5", "arrived"]
+
+
+def test_the_guides_run_starts_runs(house: House, guide: dict[str, Any]) -> None:
+    run = house.work(house.submit("shopping"))
+    tea = house.work(Run.objects.get(parent=run))
+    house.answer(open_approval(tea), "reject", comment="too dear")
+    house.work(tea)
+    pass_time(tea, seconds=8 * 86400)
+    house.sweep()
+    house.work(tea)
+    house.sweep()
+    house.work(run)
+    milk = Run.objects.get(parent=run, finished_at=None)
+    operations.cancel(actor=house.olga, run_id=milk.pk)
+    house.sweep()
+    house.work(run)
+    assert canonical.loads(run.output or "")["log"] == ["reject: too dear", "late", "no milk: cancelled"]
 
 
 def test_the_guides_nested_workflow_asks(house: House, guide: dict[str, Any]) -> None:

@@ -9,16 +9,19 @@ import pytest
 from django.apps import apps
 from django.db import IntegrityError, connection, models, transaction
 
-from runs import operations
+from runs import operations, workflows
 from runs.models import (
     Approval,
     Branch,
     Checkpoint,
+    Child,
     Event,
     IdempotencyRecord,
     JournalEntry,
     Member,
+    Signal,
     Step,
+    Stop,
     Team,
     Vote,
     Wait,
@@ -57,6 +60,8 @@ REFUSED: dict[str, list[str]] = {
         "UPDATE runs_step SET status = 'executing', token = gen_random_uuid(), worker = 1 WHERE status = 'waiting'",
     ],
     "journal_effect_known": ["UPDATE runs_journalentry SET effect = 'some'"],
+    "journal_kind_known": ["UPDATE runs_journalentry SET kind = 'other'"],
+    "child_policy_known": ["UPDATE runs_child SET on_parent_cancel = 'perhaps'"],
     "wait_kind_known": ["UPDATE runs_wait SET kind = 'other'"],
     "approval_status_known": ["UPDATE runs_approval SET status = 'done', closed_at = now()"],
     "approval_closed_iff_not_open": [
@@ -75,6 +80,8 @@ TWICE: dict[str, Callable[[], models.Model]] = {
     "approval_open_once": lambda: Approval.objects.filter(status="open")[0],
     "vote_once_a_version": lambda: Vote.objects.filter(decisive=False)[0],
     "vote_one_decides": lambda: _by_another(Vote.objects.filter(decisive=True)[0]),
+    "signal_id_once": lambda: _renumbered(Signal.objects.all()[0]),
+    "signal_number_once": lambda: _renamed(Signal.objects.all()[0]),
     "member_once": lambda: Member.objects.all()[0],
     "team_once": lambda: Team.objects.all()[0],
     "idempotency_key_once": lambda: IdempotencyRecord.objects.all()[0],
@@ -93,9 +100,19 @@ def _by_another(vote: Vote) -> Vote:
     return vote
 
 
+def _renumbered(signal: Signal) -> Signal:
+    signal.no += 1
+    return signal
+
+
+def _renamed(signal: Signal) -> Signal:
+    signal.sent_id += "'"
+    return signal
+
+
 @pytest.fixture
 def lived(house: House, define: Define) -> None:
-    """A completed run with two branches and a call, and one that waits for its second vote."""
+    """A completed run with two branches and a call, one that waits for its second vote, with a signal, and one with a child."""
     pay_flow(define("pay"), lambda state, ctx: {"x": ctx.call(int)}, quorum=2)
     run, approval = house.parked("pay", x=1)
     house.answer(approval, "approve")
@@ -103,8 +120,13 @@ def lived(house: House, define: Define) -> None:
     house.work(run)
     operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=2, reason="again")
     assert house.work(run).status == "completed"
-    _, open_one = house.parked("pay", x=2)
+    other, open_one = house.parked("pay", x=2)
     house.answer(open_one, "approve")
+    operations.signal(actor=house.olga, run_id=other.pk, name="hello", signal_id="1")
+    outer = define("outer")
+    outer.node(name="only")(lambda state, ctx: ctx.run_child("pay", {"x": 4}))
+    workflows.register(outer)
+    house.work(house.submit("outer"))
     given = operations.Idempotency("runs", "k", "f")
     operations.submit(actor=house.shop, workflow="pay", input={"x": 3}, idempotency=given)
     operations.create_token(
@@ -136,7 +158,7 @@ def test_what_may_be_there_once_is_there_once(lived: None) -> None:
 
 def test_a_run_of_which_something_is_told_is_there(lived: None) -> None:
     """Foreign keys: nothing hangs in the air once a transaction has ended."""
-    for model in (Branch, Checkpoint, Event, Step, JournalEntry, Wait, Approval):
+    for model in (Branch, Checkpoint, Event, Step, JournalEntry, Wait, Approval, Signal, Child, Stop):
         table = model._meta.db_table
         with connection.cursor() as cursor:
             cursor.execute(
@@ -144,7 +166,7 @@ def test_a_run_of_which_something_is_told_is_there(lived: None) -> None:
                 "AND confrelid = 'runs_run'::regclass",
                 [table],
             )
-            assert cursor.fetchone() == (1,), table
+            assert cursor.fetchone() == (2 if model in (Wait, Child) else 1,), table
 
 
 def test_every_constraint_is_tried() -> None:

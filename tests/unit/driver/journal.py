@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from runs.engine import Retry, Workflow, canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
+from runs.engine.waits import ENTRY_OF, FIRST, Wanted, shape_of
 from runs.errors import LateResult
 
 Body = Callable[[Any, Context], Any]
@@ -35,6 +36,7 @@ class Journal:
     left: set[int] = field(default_factory=set)
     calls: list[tuple[int, Call]] = field(default_factory=list)
     votes: dict[str, str] = field(default_factory=dict)
+    answers: list[Entry] = field(default_factory=list)
     lost: bool = False
     asked: int = 0
 
@@ -46,7 +48,7 @@ class Journal:
             Entry(c.name, c.occurrence, c.args_digest, c.result, branch, branch not in self.left, c.effect)
             for branch, c in self.calls
             if branch == self.branch or branch in self.seen | self.left
-        ]
+        ] + self.answers
 
     def before_call(self) -> None:
         if self.lost:
@@ -63,6 +65,20 @@ class Journal:
         return self.votes.get(approval_id, "")
 
     # ---- for tests
+
+    def answer(self, wanted: Wanted, result: Json) -> None:
+        """Journal an answer to what a body waits for, as the operations do."""
+        kind, place, digest = ENTRY_OF[wanted.kind], wanted.place, wanted.digest
+        assert place not in [(entry.name, entry.occurrence) for entry in self.answers], "the primary key"
+        self._given(*place, digest, result, kind)
+
+    def first(self, wanted: Sequence[Wanted], winner: Wanted, result: Json) -> None:
+        told = {"winner": winner.label, "digest": winner.digest, "answer": result}
+        self._given(FIRST, winner.race, shape_of(wanted), told, "first")
+
+    def _given(self, name: str, occurrence: str, digest: str, result: Json, kind: str) -> None:
+        text = canonical.dumps(result)
+        self.answers.append(Entry(name, occurrence, digest, text, self.branch, True, kind=kind))
 
     @property
     def committed(self) -> list[Call]:

@@ -13,6 +13,7 @@ from runs.engine.canonical import Json
 from runs.engine.machine import Aggregate, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, RunEvent, RunStatus, StepStatus, after
+from runs.engine.waits import Place, Satisfied, Wanted
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Tape:
     rows: dict[tuple[int, str], Row] = field(default_factory=dict)
     waits: dict[str, str] = field(default_factory=dict)
     approvals: dict[str, str] = field(default_factory=dict)
+    places: dict[str, dict[Place, Wanted]] = field(default_factory=dict)
+    journal: list[Satisfied] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
     head: int = 0
     branches: int = 1
@@ -122,9 +125,14 @@ class Tape:
                 row.status = row.status if row.step.address in kept else void
             self.waits.clear()
             self.approvals.clear()
+            self.places.clear()
+        self.journal += transition.journal
+        for address, name, occurrence in transition.close_places:
+            self.places.get(address, {}).pop((name, occurrence), None)
         for address in transition.close_waits_of:
             self.waits.pop(address, None)
             self.approvals.pop(address, None)
+            self.places.pop(address, None)
         self.run.epoch += transition.raise_epoch
         for change in transition.steps:
             row = self.rows[self.run.branch, change.address]
@@ -149,6 +157,8 @@ class Tape:
             self.waits[transition.wait.address] = transition.wait.kind
         if transition.opened is not None:
             self.approvals[transition.opened.address] = transition.opened.digest
+        if transition.wanted:
+            self.places[transition.steps[0].address] = {one.place: one for one in transition.wanted}
         self.events += [event.kind for event in transition.events]
         self.run.values = transition.values if transition.values is not None else self.run.values
         self.run.status = (transition.status or self.status).value

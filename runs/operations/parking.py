@@ -1,0 +1,181 @@
+"""What is made when a body begins to wait: approvals that are asked in the middle of code, and child runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import Q
+
+from runs import store, workflows
+from runs.engine import Workflow, canonical, machine
+from runs.engine.canonical import Json
+from runs.engine.status import RunStatus
+from runs.engine.waits import Place, Wanted
+from runs.engine.workflow import RISKS, ApprovalOptions
+from runs.errors import (
+    HitlError,
+    InvalidCall,
+    InvalidJson,
+    JournalMismatch,
+    RunCancelled,
+    SchemaViolation,
+    Unprocessable,
+)
+from runs.models import Approval, Branch, Child, Run
+from runs.operations.door import commit
+from runs.operations.submitting import begin, new_run
+from runs.policies import SYSTEM
+from runs.store import Held
+
+
+@dataclass(slots=True)
+class Prepared:
+    """Made before the run is locked: the rows of approvals, and the first states of child runs."""
+
+    approvals: dict[Place, Approval] = field(default_factory=dict)
+    children: dict[Place, tuple[Workflow, dict[str, Json]]] = field(default_factory=dict)
+
+
+def prepare(held: Held, wanted: Sequence[Wanted]) -> Prepared:
+    """Check what a body waits for against what there is. Raises a `StepError`."""
+    prepared = Prepared()
+    for one in wanted:
+        if one.document is not None and one.options is not None:
+            before = Approval.objects.filter(_same_place(one), run=held.run_id, node=held.step.node)
+            previous = before.order_by("-opened_at").first()
+            prepared.approvals[one.place] = approval_row(one.options, one.document, previous)
+        elif one.child is not None:
+            prepared.children[one.place] = _child(one)
+    return prepared
+
+
+def approval_row(
+    options: ApprovalOptions, document: Mapping[str, Any], previous: Approval | None
+) -> Approval:
+    """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
+    risks = [action["risk"] for action in document["actions"] if action["risk"]]
+    return Approval(
+        teams=[name for name in options.reviewers if not name.startswith("user:")],
+        users=[name.removeprefix("user:") for name in options.reviewers if name.startswith("user:")],
+        quorum=options.quorum,
+        options=options.as_dict(),
+        risk=max(risks, key=RISKS.index, default=""),
+        previous=previous,
+    )
+
+
+def rows(run: Run, held: Held, wanted: Sequence[Wanted], prepared: Prepared) -> dict[Place, Approval | Run]:
+    """The rows that waits refer to, by place; child runs are started, or found if they were. The run is locked."""
+    made: dict[Place, Approval | Run] = dict(prepared.approvals)
+    for one in wanted:
+        if one.child is not None:
+            made[one.place] = _child_run(run, held, one, prepared)
+    return made
+
+
+def _same_place(one: Wanted) -> Q:
+    first = one.occurrence.partition("~")[0]
+    return Q(name=one.name) & (Q(occurrence=first) | Q(occurrence__startswith=f"{first}~"))
+
+
+# ---- children
+
+
+def _child(one: Wanted) -> tuple[Workflow, dict[str, Json]]:
+    assert one.child is not None
+    try:
+        chosen = workflows.get(one.child.workflow, one.child.version)
+        return chosen, chosen.first_state(one.child.input)
+    except (Unprocessable, InvalidJson) as error:
+        raise SchemaViolation(
+            f"The input of the child run of {one.name!r} cannot be taken: {error.detail}", errors=error.errors
+        ) from None
+    except HitlError as error:
+        raise InvalidCall(error.detail) from None
+
+
+def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
+    address = held.step.address
+    seen = store.visible_child(parent, address, one.place)
+    if seen is not None:
+        return _same(seen, one).run
+    mended = _mended(parent, address, one)
+    if mended is not None:
+        return mended
+    if store.has_stopped_ancestor(parent):
+        raise RunCancelled()
+    everywhere = store.children_at(parent, address, one.place)
+    done = _completed(parent, everywhere, one)
+    if done is not None:
+        return done
+    for old in everywhere:
+        _end(old)
+    chosen, state = prepared.children[one.place]
+    return _start(parent, held, one, chosen, state)
+
+
+def _mended(parent: Run, address: str, one: Wanted) -> Run | None:
+    """A child that had failed when it was waited for, and has completed since by a Retry or a rewind of its own."""
+    first, again, _ = one.occurrence.partition("~")
+    seen = store.visible_child(parent, address, (one.name, first)) if again else None
+    if seen is None or seen.digest != one.digest or seen.run.status != RunStatus.COMPLETED:
+        return None
+    return seen.run
+
+
+def _completed(parent: Run, everywhere: Sequence[Child], one: Wanted) -> Run | None:
+    """A child that a branch left behind has completed, if this branch reuses what was done there."""
+    done = [
+        old.run for old in everywhere if old.run.status == RunStatus.COMPLETED and old.digest == one.digest
+    ]
+    if not done or Branch.objects.get(run=parent, no=parent.branch).calls != "reuse":
+        return None
+    return done[0]
+
+
+def _same(child: Child, one: Wanted) -> Child:
+    if child.digest != one.digest:
+        raise JournalMismatch(
+            f"The child run of {one.name!r} ({one.occurrence}) was started with another input than it is asked for now.",
+            call=one.name,
+            occurrence=one.occurrence,
+            recorded=canonical.loads(child.run.input),
+            asked=one.child.input if one.child else None,
+        )
+    return child
+
+
+def _end(old: Child) -> None:
+    """Of one place, one child at a time is under way."""
+    if old.run.finished_at is None and old.on_parent_cancel == "cancel":
+        run = store.lock_run(old.run_id, patience=None)
+        if not run.is_terminal:
+            commit(run, machine.cancel(run.status, reason="parent_rewound"), actor=SYSTEM)
+
+
+def _start(parent: Run, held: Held, one: Wanted, chosen: Workflow, state: dict[str, Json]) -> Run:
+    assert one.child is not None
+    run = new_run(
+        chosen,
+        project=parent.project,
+        requester=parent.requester,
+        token=parent.token,
+        input=one.child.input,
+        parent=parent,
+        root_id=parent.root_id or parent.pk,
+    )
+    begin(run, chosen, state, actor=SYSTEM)
+    Child.objects.create(
+        run=run,
+        parent=parent,
+        branch=parent.branch,
+        address=held.step.address,
+        name=one.name,
+        occurrence=one.occurrence,
+        after=parent.head,
+        digest=one.digest,
+        on_parent_cancel=one.child.on_parent_cancel,
+    )
+    return run
