@@ -3,7 +3,8 @@
 from runs.driver.body import Asked, Completed, Failed, Outcome, Reopened, StepScope, run_body
 from runs.driver.context import Approved, Context
 from runs.driver.phases import ITEMS, Entered, ItemDone, Listed, run_step
-from runs.driver.port import Call, Entry, Port
+from runs.driver.port import Call, Entry, LogLine, Port
+from runs.driver.usage import Used
 
 __all__ = [
     "ITEMS",
@@ -17,10 +18,12 @@ __all__ = [
     "Failed",
     "ItemDone",
     "Listed",
+    "LogLine",
     "Outcome",
     "Port",
     "Reopened",
     "StepScope",
+    "Used",
     "run_body",
     "run_step",
 ]

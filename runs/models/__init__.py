@@ -3,7 +3,18 @@
 from runs.models.approvals import Approval, Revision, Vote
 from runs.models.people import ApiToken, Member, Project, Team, User
 from runs.models.records import AuditEntry, IdempotencyRecord, OperationalNote, ServiceBeat, WorkerChild
-from runs.models.runs import Branch, Checkpoint, Event, JournalEntry, Run, Step, Wait, WorkflowVersion
+from runs.models.runs import (
+    Branch,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    LogLine,
+    Run,
+    Step,
+    Usage,
+    Wait,
+    WorkflowVersion,
+)
 
 __all__ = [
     "ApiToken",
@@ -14,6 +25,7 @@ __all__ = [
     "Event",
     "IdempotencyRecord",
     "JournalEntry",
+    "LogLine",
     "Member",
     "OperationalNote",
     "Project",
@@ -22,6 +34,7 @@ __all__ = [
     "ServiceBeat",
     "Step",
     "Team",
+    "Usage",
     "User",
     "Vote",
     "Wait",

@@ -17,7 +17,7 @@ from runs.operations.steering import (
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
-from runs.operations.working import Worker, advance, leave, stop_soon, worker
+from runs.operations.working import Worker, advance, leave, say_leaving, stop_soon, worker
 
 __all__ = [
     "ActionDecision",
@@ -45,6 +45,7 @@ __all__ = [
     "revise",
     "revoke_token",
     "rewind",
+    "say_leaving",
     "stop_soon",
     "submit",
     "sweep",
