@@ -13,7 +13,8 @@ from django.utils.safestring import SafeString
 
 from runs.engine import canonical
 from runs.engine.position import live_steps
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Run
+from runs.errors import HitlError
+from runs.models import Approval, Checkpoint, Event, JournalEntry, LogLine, Run
 from runs.operations import RewindPreview
 from runs.queries import Moment
 from runs.templatetags import hidden, pretty, words
@@ -32,6 +33,7 @@ EVENTS: Final = {
     "step_failed": "step failed",
     "step_retry_scheduled": "will be tried again",
     "step_taken_over": "taken over from a dead worker",
+    "step_handed_over": "handed over by a worker that left",
     "approval_opened": "people asked",
     "approval_decided": "decided",
     "approval_revised": "arguments edited",
@@ -218,6 +220,70 @@ def event_row(event: Event) -> EventRow:
         brief=_brief(payload),
         payload=pretty.lines(payload) if payload else [],
     )
+
+
+# ---- while it runs, and when it went wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Both sides of a journal mismatch; `lines` shows the difference unless they are too long for that."""
+
+    call: str
+    occurrence: str
+    recorded: list[pretty.Line]
+    asked: list[pretty.Line]
+    lines: list[pretty.Line] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    node: str
+    message: str
+    facts: SafeString | str
+    at: datetime
+
+
+def mark(run: Run, stir: str) -> str:
+    """What an open page of a run shows; it asks anew when this changes. stir: what executing steps say of themselves."""
+    return f"{run.seq}-{run.status}-{stir}" if stir else f"{run.seq}-{run.status}"
+
+
+def mismatch(error: Mapping[str, Any] | None) -> Mismatch | None:
+    """The two sides that a `journal_mismatch` names."""
+    if not error or error.get("code") != "journal_mismatch" or "recorded" not in error:
+        return None
+    recorded, asked = _arguments(error["recorded"]), _arguments(error.get("asked"))
+    return Mismatch(
+        str(error.get("call", "")),
+        str(error.get("occurrence", "")),
+        pretty.lines(recorded),
+        pretty.lines(asked),
+        pretty.difference(recorded, asked),
+    )
+
+
+def _arguments(text: Any) -> Any:
+    """Arguments as JSON; what was cut because it is long stays the text that it is."""
+    try:
+        return canonical.loads(text)
+    except (ValueError, TypeError, HitlError):
+        return text
+
+
+def log_row(line: LogLine) -> LogRow:
+    facts = canonical.loads(line.facts)
+    return LogRow(line.node, line.message, pretty.inline(facts) if facts else "", line.at)
+
+
+def time_left(run: Run, now: datetime) -> str:
+    """How long the run has until its deadline, in words."""
+    if run.deadline_at is not None:
+        left = (run.deadline_at - now).total_seconds()
+        return f"{words.span(left)} left" if left > 0 else "its time is over"
+    if run.time_left is not None:
+        return f"{words.span(run.time_left)} left, the clock stands"
+    return ""
 
 
 # ---- rewind

@@ -27,6 +27,7 @@ ROWS: Final = 50
 STEPS: Final = 400
 CHECKPOINTS: Final = 200
 EVENTS: Final = 100
+LINES: Final = 100
 VIEWS: Final = {
     "": "All",
     "running": "Running",
@@ -145,6 +146,7 @@ def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
 
 def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     now = store.now()
+    stir = queries.stir_of(run.pk) if run.status == "running" else ""  # before what it stands for is read
     live = queries.live([run.pk])[run.pk]
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
@@ -158,6 +160,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         now=now,
         line=line,
         running=not run.is_terminal,
+        spent=queries.spent_in(run.pk),
     )
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
     shown = {
@@ -165,6 +168,10 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "sentence": said,
         "actions": _actions(request, run),
         "refresh": not run.is_terminal,
+        "mark": run_page.mark(run, stir),
+        "time_left": run_page.time_left(run, now),
+        "mismatch": run_page.mismatch(run.error),
+        "log": [run_page.log_row(line) for line in queries.lines_of(run.pk, limit=LINES)],
         "timeline": drawn,
         "legend": [(kind, LEGEND[kind]) for kind in drawn.kinds],
         "branches": branches.build(lines, heads, current=run.branch),
