@@ -9,6 +9,9 @@ class HitlConfig(AppConfig):
     name = "hitl"
 
     def ready(self) -> None:
-        from hitl import celery
+        from hitl import celery, logging
+        from runs.driver import secrets
 
         celery.app.set_default()
+        if secrets.redact not in logging.redactors:
+            logging.redactors.append(secrets.redact)

@@ -20,6 +20,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PREFIX = "HITL_"
 TEST_PREFIX = "HITL_TEST_"  # read by the tests alone
+NODE_SECRET = re.compile(r"HITL_SECRET_[A-Z][A-Z0-9_]{0,63}")  # what nodes ask for by ctx.secret
 SECRET = {"HITL_SECRET_KEY", "DATABASE_URL", "REDIS_URL"}  # never printed, they may hold a password
 
 Names = Annotated[list[str], NoDecode]
@@ -59,6 +60,10 @@ class Environment(BaseSettings):
     slice_seconds: float = Field(30, ge=0.1, le=3600, description="a number from 0.1 to 3600")
     poison_crashes: int = Field(3, ge=1, le=100, description="a whole number from 1 to 100")
     workers: int = Field(2, ge=1, le=256, description="a whole number from 1 to 256")
+    secrets_dir: Path | None = Field(
+        None,
+        description="a folder that holds a file for each secret of the workflows, as docker and kubernetes mount it",
+    )
     log_format: Literal["json", "text"] = Field("json", description="json or text")
     workflow_apps: Names = Field(
         ["examples.refund", "examples.sql_change"],
@@ -92,6 +97,13 @@ class Environment(BaseSettings):
     def redis(cls, value: str | None) -> str | None:
         if value is not None and urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
             raise ValueError("another scheme")
+        return value
+
+    @field_validator("secrets_dir")
+    @classmethod
+    def existing(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_dir():
+            raise ValueError("no folder")
         return value
 
     @field_validator("data_dir")
@@ -134,7 +146,7 @@ def _unknown(environ: Mapping[str, str]) -> list[str]:
     return [
         f"{name} is not a setting of hitl. There are: {', '.join(sorted(accepted))}."
         for name in sorted(odd)
-        if name not in accepted
+        if name not in accepted and not NODE_SECRET.fullmatch(name)
     ]
 
 

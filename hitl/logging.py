@@ -50,6 +50,14 @@ def _ids(record: logging.LogRecord) -> dict[str, str]:
     return {**current(), **said}
 
 
+def _said_by_node(record: logging.LogRecord) -> dict[str, Any]:
+    """What `ctx.log` adds: the node, and its facts (JSON text, already without secrets)."""
+    facts = getattr(record, "facts", None)
+    if not isinstance(facts, str):
+        return {}
+    return {"node": str(getattr(record, "node", "")), "facts": json.loads(facts)}
+
+
 def _utc(record: logging.LogRecord) -> str:
     return (
         datetime.fromtimestamp(record.created, tz=UTC)
@@ -73,6 +81,7 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
             **_ids(record),
         }
+        line |= _said_by_node(record)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return _clean(json.dumps(line, ensure_ascii=False))
@@ -84,7 +93,9 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         ids = " ".join(f"{name}={value}" for name, value in _ids(record).items())
-        return _clean(f"{super().format(record)}{' · ' + ids if ids else ''}")
+        said = _said_by_node(record)
+        facts = f" {json.dumps(said['facts'], ensure_ascii=False)}" if said.get("facts") else ""
+        return _clean(f"{super().format(record)}{facts}{' · ' + ids if ids else ''}")
 
 
 def config(style: str) -> dict[str, Any]:

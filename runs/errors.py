@@ -333,6 +333,30 @@ class InvalidCall(StepError):
     code = "invalid_call"
 
 
+class ConcurrentCallNeedsKey(InvalidCall):
+    """Whose turn it is among threads depends on their speed; a call from one of them needs key=."""
+
+    code = "concurrent_call_needs_key"
+
+
+class InvalidUsage(StepError):
+    """ctx.usage was told something that is no amount."""
+
+    code = "invalid_usage"
+
+
+class InvalidSecret(StepError):
+    """A secret cannot be called this, or is too short to be kept out of what is written."""
+
+    code = "invalid_secret"
+
+
+class MissingSecret(StepError):
+    """The secret is nowhere to be found."""
+
+    code = "missing_secret"
+
+
 class JournalMismatch(StepError):
     """The node asks for something else than its journal holds."""
 
@@ -368,6 +392,19 @@ class StepTimeout(StepError):
 
     code = "step_timeout"
     retryable = True
+
+
+class CallTimeout(StepError):
+    """The call took longer than it may."""
+
+    code = "call_timeout"
+    retryable = True
+
+
+class DeadlineExceeded(StepError):
+    """The run took longer than it may."""
+
+    code = "deadline_exceeded"
 
 
 class MergeConflict(StepError):

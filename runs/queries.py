@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from django.db.models import Count, F, Max, Min, Model, OuterRef, Prefetch, Q, Q
 from runs import store
 from runs.engine import position
 from runs.engine.canonical import Json
-from runs.engine.status import LIVE_STEPS, ApprovalStatus
+from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
 from runs.errors import CheckpointUnreadable, NotFound, UnknownCheckpoint
 from runs.models import (
     ApiToken,
@@ -28,11 +29,13 @@ from runs.models import (
     Child,
     Event,
     JournalEntry,
+    LogLine,
     Project,
     Revision,
     Run,
     Signal,
     Step,
+    Usage,
     User,
     Vote,
     Wait,
@@ -77,6 +80,27 @@ class Visit:
 
     step: Step
     calls: list[JournalEntry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was used of paid models: tokens, and money by currency."""
+
+    model_tokens_in: int = 0
+    model_tokens_out: int = 0
+    cost: dict[str, Decimal] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.model_tokens_in or self.model_tokens_out or self.cost)
+
+    def add(self, other: Spent) -> None:
+        self.model_tokens_in += other.model_tokens_in
+        self.model_tokens_out += other.model_tokens_out
+        for currency, amount in other.cost.items():
+            self.cost[currency] = self.cost.get(currency, Decimal(0)) + amount
+
+
+CallPlace = tuple[int, str, str, str]  # branch, address, name and occurrence of a call
 
 
 # ---- projects
@@ -455,6 +479,55 @@ def calls_in(run_id: UUID, steps: Sequence[Step]) -> list[JournalEntry]:
     return list(
         JournalEntry.objects.filter(run=run_id, address__in=addresses).order_by("ended_at", "ordinal")
     )
+
+
+def spent_in(run_id: UUID) -> dict[CallPlace, Spent]:
+    """What each call of a run used of paid models, on all branches: what was paid is paid. One query."""
+    found: dict[CallPlace, Spent] = {}
+    for *place, spent in _spent(Usage.objects.filter(run=run_id), "branch", "address", "call", "occurrence"):
+        found.setdefault((place[0], place[1], place[2], place[3]), Spent()).add(spent)
+    return found
+
+
+def spent_by(run_id: UUID) -> Spent:
+    """What a run used of paid models. One query."""
+    total = Spent()
+    for (spent,) in _spent(Usage.objects.filter(run=run_id)):
+        total.add(spent)
+    return total
+
+
+def spent_by_workflow(project_id: UUID) -> dict[str, Spent]:
+    """What all runs of each workflow used of paid models. One query, over everything: not for a page that is looked at often."""
+    found: dict[str, Spent] = {}
+    for name, spent in _spent(Usage.objects.filter(run__project=project_id), "run__workflow"):
+        found.setdefault(name, Spent()).add(spent)
+    return found
+
+
+def _spent(rows: QuerySet[Usage], *by: str) -> Iterator[tuple[Any, ...]]:
+    grouped = rows.order_by().values_list(*by, "currency")
+    sums = grouped.annotate(Sum("model_tokens_in"), Sum("model_tokens_out"), Sum("cost"))
+    for *place, currency, given, got, cost in sums:
+        yield *place, Spent(int(given), int(got), {} if cost is None else {currency: cost})
+
+
+def lines_of(run_id: UUID, *, limit: int) -> list[LogLine]:
+    """The newest lines that the nodes of a run have said, newest first. One query."""
+    return list(LogLine.objects.filter(run=run_id).order_by("-at", "-no")[:limit])
+
+
+def stir_of(run_id: UUID) -> str:
+    """Changes with what executing steps say of themselves: progress and log. Two queries."""
+    said = Step.objects.filter(run=run_id, status=StepStatus.EXECUTING, progress__isnull=False)
+    newest = max((str((step.progress or {}).get("at")) for step in said.only("progress")), default="")
+    return _digest([newest, LogLine.objects.filter(run=run_id).count()])
+
+
+def undoable(run_id: UUID) -> list[JournalEntry]:
+    """Calls of a run that said how they could be undone, newest first; each effect once. One query."""
+    rows = JournalEntry.objects.filter(run=run_id, undo__isnull=False, reused_from=None)
+    return list(rows.order_by("-ended_at", "-ordinal"))
 
 
 def effects_of(run_id: UUID) -> list[JournalEntry]:

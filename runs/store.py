@@ -31,14 +31,16 @@ from django.db import (
     transaction,
 )
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
 from psycopg.rows import namedtuple_row
 
-from runs.driver import Call, Entry
+from runs.driver import Call, Entry, Used
+from runs.driver import LogLine as DriverLine
 from runs.engine import canonical, chain, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.machine import Event as EngineEvent
-from runs.engine.machine import Opened, Transition
+from runs.engine.machine import Opened, StepChange, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.waits import Place, Satisfied, Wanted
@@ -79,6 +81,7 @@ PATCH_OVERHEAD: Final = 256
 BESIDE_LEAST: Final = 16_384  # bytes of patches before a lane among others stops to write a snapshot
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 KEY_SECONDS: Final = 5.0  # how long a request waits for the first one with the same idempotency key
+LOG_LINES: Final = 2_000  # of one run's nodes
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
 ROUND_AT_MOST: Final = "60s"  # after which a sweeper loses its turn to another
 FORGOTTEN_AFTER: Final = 2.0  # seconds more, and workers take it without being told
@@ -102,6 +105,8 @@ class Held:
     failures: int = 0
     crashes: int = 0
     earlier: int = 0  # attempts before the last Retry; what a policy allows counts from there
+    entry: int = 1  # how often it was claimed, this time included
+    worked: float = 0.0  # seconds of this attempt in earlier entries
     is_fresh: bool = False  # made and claimed in one statement: nothing was ever done at this address
 
 
@@ -372,10 +377,21 @@ def _take_step(run: Run, address: str, worker: int) -> Held | None:
         row = cursor.fetchone()
     if row is None:
         return None
-    lane, node, visit, failures, crashes, earlier = row
-    step = LiveStep(lane, node, address, visit)
-    attempt = earlier + failures + crashes + 1
-    return Held(run.pk, run.branch, step, run.epoch, token, worker, attempt, failures, crashes, earlier)
+    lane, node, visit, failures, crashes, earlier, entry, worked = row
+    return Held(
+        run.pk,
+        run.branch,
+        LiveStep(lane, node, address, visit),
+        run.epoch,
+        token,
+        worker,
+        attempt=earlier + failures + crashes + 1,
+        failures=failures,
+        crashes=crashes,
+        earlier=earlier,
+        entry=entry,
+        worked=worked,
+    )
 
 
 def commit_step(
@@ -433,25 +449,76 @@ def commit_step(
     return Committed(row.checkpoint_no, row.snapshot_no, claimed)
 
 
-def commit_call(held: Held, call: Call, *, ordinal: int) -> None:
-    """Commit the result of a call. Raises `LateResult`."""
+def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
+    """Commit a call; its result as it is stored. Without one it is the time by the database's clock. Raises `LateResult`."""
     parameters = {
+        **_fence(held),
+        "name": call.name,
+        "occurrence": call.occurrence,
+        "ordinal": ordinal,
+        "args_digest": call.args_digest,
+        "result": call.result or None,
+        "effect": call.effect,
+        "key": call.key,
+        "reused_from": call.reused_from,
+        "took": call.took,
+        "arguments": call.arguments,
+        "undo": call.undo or None,
+        "used": _used(call.used),
+    }
+    row = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
+    result: str = row.result
+    return result
+
+
+def note_usage(held: Held, name: str, occurrence: str, used: Sequence[Used]) -> None:
+    """Keep what a call used that came to nothing. Raises `LateResult`. Repeated after a lost answer it may count twice."""
+    parameters = {**_fence(held), "name": name, "occurrence": occurrence, "used": _used(used)}
+    _land("note_usage", parameters, landed=lambda: None)
+
+
+def note_log(held: Held, line: DriverLine) -> None:
+    """Keep a line of a node's log as long as the run has room for it. Raises `LateResult`."""
+    parameters = {
+        **_fence(held),
+        "attempt": line.attempt,
+        "no": line.no,
+        "message": line.message,
+        "facts": line.facts,
+        "room": LOG_LINES,
+    }
+    _land("note_log", parameters, landed=lambda: None)
+
+
+def note_progress(held: Held, progress: Json) -> None:
+    """Show how far a step is. Raises `LateResult`."""
+    parameters = {**_fence(held), "progress": canonical.dumps(progress)}
+    _land("note_progress", parameters, landed=lambda: None)
+
+
+def note_overdue(held: Held, facts: Json) -> None:
+    """Write down that the attempt is out of time and its process about to end: the sweeper books it so. On a connection of
+    its own, because the thread that works is the one that hangs."""
+    with own_connection() as connection:
+        connection.execute(
+            "UPDATE runs_step SET overdue = %(facts)s::jsonb WHERE run_id = %(run)s AND branch = %(branch)s"
+            " AND address = %(address)s AND token = %(token)s AND epoch = %(epoch)s",
+            {**_fence(held), "facts": canonical.dumps(facts)},
+        )
+
+
+def _fence(held: Held) -> dict[str, Any]:
+    return {
         "run": held.run_id,
         "branch": held.branch,
         "address": held.step.address,
         "token": held.token,
         "epoch": held.epoch,
-        "name": call.name,
-        "occurrence": call.occurrence,
-        "ordinal": ordinal,
-        "args_digest": call.args_digest,
-        "result": call.result,
-        "effect": call.effect,
-        "key": call.key,
-        "reused_from": call.reused_from,
-        "took": call.took,
     }
-    _land("commit_call", parameters, landed=partial(_landed_call, held, call))
+
+
+def _used(used: Sequence[Used]) -> str:
+    return canonical.dumps([amount.as_dict() for amount in used])
 
 
 def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
@@ -476,6 +543,7 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
                     row.effect,
                     row.kind,
                     row.attempt,
+                    row.arguments,
                 )
             )
     return entries
@@ -489,9 +557,10 @@ def approved_digest(approval_id: str) -> str:
     return found.first() or ""
 
 
-def note_late_result(held: Held, what: str) -> None:
+def note_late_result(held: Held, what: str, **more: Json) -> None:
     """Write a discarded late result to the run's operational log, outside the chain."""
     facts = {
+        **more,
         "what": what,
         "node": held.step.node,
         "address": held.step.address,
@@ -565,8 +634,13 @@ def _landed_step(held: Held, salt: bytes) -> _Landed | None:
     return _Landed(no, snapshot_no, run["snapshot_size"], run["patch_weight"])
 
 
-def _landed_call(held: Held, call: Call) -> bool | None:
-    """Whether this call is in the journal with this result, and the step is still ours."""
+@dataclass(frozen=True, slots=True)
+class _LandedCall:
+    result: str
+
+
+def _landed_call(held: Held, call: Call) -> _LandedCall | None:
+    """This call as it is in the journal with this result, if the step is still ours."""
     kept = JournalEntry.objects.filter(
         run=held.run_id,
         branch=held.branch,
@@ -574,19 +648,18 @@ def _landed_call(held: Held, call: Call) -> bool | None:
         name=call.name,
         occurrence=call.occurrence,
         args_digest=call.args_digest,
-        result=call.result,
     )
-    mine = Step.objects.filter(
-        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
-    )
-    return True if kept.exists() and mine.exists() else None
+    if call.result:
+        kept = kept.filter(result=call.result)
+    result = kept.values_list("result", flat=True).first()
+    return _LandedCall(result) if result is not None and _step_of(held).exists() else None
 
 
 def is_written(held: Held, kinds: Sequence[str]) -> bool:
     """Whether the last thing that happened to this step is an event of these kinds, and nobody took it over: what a try
     before this one wrote."""
     mine = {"run": held.run_id, "branch": held.branch, "address": held.step.address, "epoch": held.epoch}
-    if not Step.objects.filter(**mine, crashes=held.crashes).exists():
+    if not Step.objects.filter(**mine, crashes=held.crashes, entries=held.entry).exists():
         return False
     return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() in kinds
 
@@ -768,6 +841,7 @@ class Writer:
         for change in self.transition.steps:
             ended = change.status not in LIVE_STEPS
             rows = Step.objects.filter(run=self.run, branch=self.run.branch, address=change.address)
+            self._count_work(rows, change)
             if self.transition.forgives:
                 attempts = F("earlier") + F("failures") + F("crashes")
                 rows.update(status=change.status, ended_at=None, hinted_at=self.moment, earlier=attempts)
@@ -783,6 +857,14 @@ class Writer:
                 ended_at=self.moment if ended else None,
                 hinted_at=self.moment,
             )
+
+    def _count_work(self, rows: QuerySet[Step], change: StepChange) -> None:
+        """An attempt that waits has worked so far; the next attempt begins with nothing."""
+        if change.failed or change.crashed or self.transition.forgives:
+            rows.update(worked=0.0)
+        elif change.status == StepStatus.WAITING:
+            worked = RawSQL("worked + extract(epoch FROM %s - entered_at)", [self.moment])
+            rows.filter(status=StepStatus.EXECUTING).update(worked=worked)
 
     def _checkpoint(self) -> None:
         point = self.transition.checkpoint
@@ -973,8 +1055,32 @@ class Writer:
             self._set(output=canonical.dumps(transition.output))
         if transition.ended and self.run.status in TERMINAL:
             self._set(finished_at=self.moment)
-        self._set(waiting_for=waiting_for(self.run), version=self.run.version + 1, updated_at=self.moment)
+        self._set(waiting_for=waiting_for(self.run))
+        self._clock()
+        self._set(version=self.run.version + 1, updated_at=self.moment)
         Run.objects.filter(pk=self.run.pk).update(**self.changed)
+
+    def _clock(self) -> None:
+        """The run's clock stands while it waits for people, and when it has ended; steering a run winds it up anew."""
+        run = self.run
+        if run.deadline is None:
+            return
+        left = run.time_left
+        if run.deadline_at is not None:
+            left = (run.deadline_at - self.moment).total_seconds()
+        if left is None or self.branch or self.transition.forgives:
+            left = run.deadline
+        if run.status in TERMINAL:
+            self._set(deadline_at=None, time_left=None)
+        elif run.status == RunStatus.PAUSED or _is_for_people(run):
+            self._set(deadline_at=None, time_left=left)
+        else:
+            self._set(deadline_at=self.moment + timedelta(seconds=left), time_left=None)
+
+
+def _is_for_people(run: Run) -> bool:
+    """Whether everything waits, and some of it for people."""
+    return run.status == RunStatus.WAITING and any(reason["kind"] == "approval" for reason in run.waiting_for)
 
 
 def commit(
@@ -1198,8 +1304,8 @@ class Keeper:
     sweeper may suspect the child, and the fences make sure that suspecting it wrongly costs work and nothing else.
     """
 
-    def __init__(self, host: str, pid: int) -> None:
-        child = WorkerChild.objects.create(host=host, pid=pid)
+    def __init__(self, host: str, pid: int, family: uuid.UUID | None = None) -> None:
+        child = WorkerChild.objects.create(host=host, pid=pid, family=family)
         self.id: int = child.pk
         self._connection: psycopg.Connection[Any] | None = None
         self._has_lock = self._has_left = False
@@ -1324,6 +1430,7 @@ def lapsed_steps(*, limit: int = 200) -> list[Step]:
     """
     # Asked for each of the few executing steps: children that have gone are kept, and become many.
     over = Q(Exists(WorkerChild.objects.filter(pk=OuterRef("worker"), gone_at__isnull=False)))
+    over |= Q(overdue__isnull=False)  # its process has said that it ends
     if not _just_started():
         over |= Q(lease_until__lt=now())
     found = Step.objects.filter(over, status=StepStatus.EXECUTING)
@@ -1338,6 +1445,11 @@ def _just_started() -> bool:
             [settings.HITL_LEASE_SECONDS / 3],
         )
         return bool(cursor.fetchone()[0])
+
+
+def overdue_runs(*, limit: int = 200) -> list[Run]:
+    """Runs whose time is over."""
+    return list(Run.objects.filter(deadline_at__lte=now()).only("pk").order_by("deadline_at")[:limit])
 
 
 def due_waits(*, limit: int = 500) -> list[Wait]:
@@ -1397,6 +1509,16 @@ def disconnect() -> None:
     connection.close()
 
 
-def is_gone(worker: int | None) -> bool:
-    """Whether a worker's process has ended, or was found dead."""
-    return worker is not None and WorkerChild.objects.filter(pk=worker, gone_at__isnull=False).exists()
+def say_leaving(family: uuid.UUID) -> None:
+    """The processes of a worker were asked to end: what they do not finish was handed over. On a connection of its own."""
+    with own_connection() as connection:
+        connection.execute(
+            "UPDATE runs_workerchild SET leaving_at = now()"
+            " WHERE family = %s AND gone_at IS NULL AND leaving_at IS NULL",
+            [family],
+        )
+
+
+def child_of(worker: int | None) -> WorkerChild | None:
+    """The process behind a lease, as far as it is known."""
+    return None if worker is None else WorkerChild.objects.filter(pk=worker).first()

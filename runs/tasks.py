@@ -49,6 +49,7 @@ def _finish_when_asked(**_: Any) -> None:
 @signals.worker_shutting_down.connect
 def _stop_soon(**_: Any) -> None:
     """The worker was asked to end: its children need not use up their slices."""
+    operations.say_leaving()
     for child in active_children():
         if child.pid:
             with suppress(ProcessLookupError):

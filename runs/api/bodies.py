@@ -69,6 +69,14 @@ class Submission(Body):
             examples=[{"shop": "berlin"}],
         ),
     ] = Field(default_factory=dict)
+    deadline: Annotated[
+        Annotated[float, Field(gt=0)] | str | None,
+        Field(
+            description="How long the run may take, in seconds or as 90s, 30m, 24h; default the workflow's. Time in which it"
+            " waits for people is not counted.",
+            examples=["2h"],
+        ),
+    ] = None
 
 
 class Decision(BaseModel):

@@ -5,7 +5,7 @@ The shapes are the description of the API too (`runs.api.schema`), so a field th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 from uuid import UUID
@@ -22,7 +22,7 @@ from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Signal, Step, User, Vote
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.policies import Actor
-from runs.queries import Link, Moment, Visit
+from runs.queries import CallPlace, Link, Moment, Spent, Visit
 
 Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -55,6 +55,27 @@ class WaitDocument(TypedDict):
 
 
 @exact
+class UsageDocument(TypedDict):
+    """What was used of paid models, each amount once however often the work was repeated."""
+
+    model_tokens_in: int
+    model_tokens_out: int
+    cost: Annotated[
+        dict[str, str], Field(description="Exact decimals by currency.", examples=[{"USD": "0.0042"}])
+    ]
+
+
+@exact
+class ProgressDocument(TypedDict):
+    """How far an executing step says it is."""
+
+    done: float
+    total: float | None
+    note: str
+    at: Time
+
+
+@exact
 class RunSummary(TypedDict):
     """A run, without its documents."""
 
@@ -76,6 +97,15 @@ class RunSummary(TypedDict):
     started_at: Time | None
     updated_at: Time
     finished_at: Time | None
+    deadline: Annotated[
+        float | None,
+        Field(description="Seconds that the run may take; time in which it waits for people is not counted."),
+    ]
+    deadline_at: Annotated[
+        Time | None,
+        Field(description="When it fails unless something stops its clock; null while that stands."),
+    ]
+    time_left: Annotated[float | None, Field(description="Seconds that are left while the clock stands.")]
 
 
 @exact
@@ -231,6 +261,7 @@ class RunDocument(RunSummary):
     ]
     next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
     output: Any
+    usage: Annotated[UsageDocument, Field(description="Of all its steps, on all branches.")]
     pending_approvals: list[ApprovalDocument]
     parent: Annotated[RelatedRun | None, Field(description="The run that started this one.")]
     children: Annotated[list[RelatedRun], Field(description="Runs that this one started, at most 200.")]
@@ -348,6 +379,11 @@ class CallDocument(TypedDict):
     result: Any
     attempt: int
     args_digest: str
+    arguments: Annotated[
+        str, Field(description="The arguments as canonical JSON; cut with … where that is long.")
+    ]
+    undo: Annotated[str | None, Field(description="The function that would take it back.")]
+    usage: UsageDocument
     key: str
     reused_from: Annotated[int | None, Field(description="The branch whose result answered it.")]
     started_at: Time
@@ -372,6 +408,8 @@ class StepDocument(TypedDict):
     crashes: int
     entries: int
     error: Object | None
+    progress: ProgressDocument | None
+    usage: UsageDocument
     checkpoint: int | None
     created_at: Time
     started_at: Time | None
@@ -445,6 +483,12 @@ class WorkflowDocument(TypedDict):
     input: Annotated[Object, Field(description="JSON Schema of the input.")]
     state: Annotated[Object, Field(description="JSON Schema of the state.")]
     nodes: list[WorkflowNode]
+    usage: NotRequired[
+        Annotated[
+            UsageDocument,
+            Field(description="Of all its runs in this project, of all versions; with `usage=true`."),
+        ]
+    ]
 
 
 @exact
@@ -526,11 +570,22 @@ def run_summary(run: Run) -> RunSummary:
         "started_at": _maybe(run.started_at),
         "updated_at": _text(run.updated_at),
         "finished_at": _maybe(run.finished_at),
+        "deadline": run.deadline,
+        "deadline_at": _maybe(run.deadline_at),
+        "time_left": run.time_left,
+    }
+
+
+def usage_document(spent: Spent) -> UsageDocument:
+    return {
+        "model_tokens_in": spent.model_tokens_in,
+        "model_tokens_out": spent.model_tokens_out,
+        "cost": {currency: f"{amount.normalize():f}" for currency, amount in sorted(spent.cost.items())},
     }
 
 
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
-    """A run, whole. Reads what it stands at, what it asks of people, and its relations: six queries at most."""
+    """A run, whole. Reads what it stands at, what it asks of people, and its relations: seven queries at most."""
     head, fault = queries.head_or_fault(run)
     pending = queries.pending(run.pk)
     return {
@@ -542,6 +597,7 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "unreadable": fault,
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
+        "usage": usage_document(queries.spent_by(run.pk)),
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
         "parent": _related(queries.parent_of(run)),
         "children": [_related_run(child) for child in queries.children_of(run.pk)],
@@ -695,8 +751,13 @@ def patch_between(before: Json, after: Json) -> list[PatchOp]:
     return [*ops, *reversed(removed)]
 
 
-def step_document(visit: Visit) -> StepDocument:
+def step_document(visit: Visit, spent: Mapping[CallPlace, Spent]) -> StepDocument:
+    """spent: what the calls of the run used."""
     step: Step = visit.step
+    total = Spent()
+    for place, used in spent.items():
+        if place[:2] == (step.branch, step.address):
+            total.add(used)
     return {
         "address": step.address,
         "lane": step.lane,
@@ -710,18 +771,21 @@ def step_document(visit: Visit) -> StepDocument:
         "crashes": step.crashes,
         "entries": step.entries,
         "error": step.error,
+        "progress": _progress(step),
+        "usage": usage_document(total),
         "checkpoint": step.checkpoint,
         "created_at": _text(step.created_at),
         "started_at": _maybe(step.started_at),
         "ended_at": _maybe(step.ended_at),
-        "calls": [call_document(call) for call in visit.calls],
+        "calls": [call_document(call, spent) for call in visit.calls],
         "effects": [call.name for call in visit.calls if call.effect != "none"],
     }
 
 
-def call_document(call: JournalEntry) -> CallDocument:
+def call_document(call: JournalEntry, spent: Mapping[CallPlace, Spent]) -> CallDocument:
     effect: Any = call.effect
     kind: Any = call.kind
+    undo: Any = canonical.loads(call.undo) if call.undo else {}
     return {
         "name": call.name,
         "occurrence": call.occurrence,
@@ -730,6 +794,9 @@ def call_document(call: JournalEntry) -> CallDocument:
         "result": canonical.loads(call.result),
         "attempt": call.attempt,
         "args_digest": call.args_digest,
+        "arguments": call.arguments,
+        "undo": undo.get("function"),
+        "usage": usage_document(spent.get((call.branch, call.address, call.name, call.occurrence), Spent())),
         "key": call.call_key,
         "reused_from": call.reused_from,
         "started_at": _text(call.started_at),
@@ -752,8 +819,14 @@ def preview_document(preview: RewindPreview) -> PreviewDocument:
     }
 
 
-def workflow_document(workflow: Workflow) -> WorkflowDocument:
-    return {
+def _progress(step: Step) -> ProgressDocument | None:
+    said: Any = step.progress if step.status == StepStatus.EXECUTING else None
+    return said or None
+
+
+def workflow_document(workflow: Workflow, spent: Mapping[str, Spent] | None = None) -> WorkflowDocument:
+    """spent: what all runs of each workflow used, if that was asked for."""
+    document: WorkflowDocument = {
         "name": workflow.name,
         "title": workflow.title,
         "version": workflow.version,
@@ -761,6 +834,9 @@ def workflow_document(workflow: Workflow) -> WorkflowDocument:
         "state": workflow.schema.json_schema,
         "nodes": [_node(workflow, name) for name in workflow.nodes],
     }
+    if spent is not None:
+        document["usage"] = usage_document(spent.get(workflow.name, Spent()))
+    return document
 
 
 def _node(workflow: Workflow, name: str) -> WorkflowNode:

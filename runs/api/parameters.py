@@ -42,6 +42,14 @@ class NoQuery(Query):
     """None."""
 
 
+class WorkflowList(Query):
+    """What is told of the workflows."""
+
+    usage: Annotated[
+        bool, Field(description="Sum up what all their runs used of paid models; needs the scope runs:read.")
+    ] = False
+
+
 class Wait(Query):
     """How long a run may be waited for."""
 

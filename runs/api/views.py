@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import operations, queries, workflows
+from runs import operations, policies, queries, workflows
 from runs.api import bodies, documents, parameters, problems
 from runs.api.bodies import read
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
@@ -65,6 +65,7 @@ class Runs(Endpoint):
             input=body.input,
             version=None if body.version is None else str(body.version),
             labels=body.labels,
+            deadline=body.deadline,
             idempotency=_idempotency(key, body),
         )
         headers = {"Location": f"/api/v1/runs/{submitted.run.pk}"}
@@ -187,7 +188,8 @@ class RunSteps(Endpoint):
         run = queries.run_mark(actor_of(request).project.pk, id)
         after = parameters.moment_branch_address(wanted.cursor)
         page = queries.visits(run.pk, branch=wanted.branch, after=after, limit=wanted.limit)
-        items = [documents.step_document(visit) for visit in queries.calls_of(page.rows)]
+        spent = queries.spent_in(run.pk)
+        items = [documents.step_document(visit, spent) for visit in queries.calls_of(page.rows)]
         last = page.rows[-1] if page.more else None
         return rendered(
             {"items": items, "next": last and cursor_of(last.created_at, last.branch, last.address)}
@@ -531,11 +533,17 @@ class Workflows(Endpoint):
     @described(
         operation_id="list_workflows",
         summary="List the workflows that can be started",
+        query=parameters.WorkflowList,
         answers={200: documents.WorkflowList},
+        errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        return rendered({"items": [documents.workflow_document(workflow) for workflow in workflows.every()]})
+        wanted, actor = query(request, parameters.WorkflowList), actor_of(request)
+        spent = None
+        if wanted.usage:
+            policies.check_scope(actor, "runs:read")
+            spent = queries.spent_by_workflow(actor.project.pk)
+        return rendered({"items": [documents.workflow_document(flow, spent) for flow in workflows.every()]})
 
 
 class Problems(Public):

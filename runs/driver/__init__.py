@@ -4,7 +4,8 @@ from runs.driver.body import Asked, Completed, Failed, Outcome, Reopened, StepSc
 from runs.driver.context import Context
 from runs.driver.decisions import Answer, Approved
 from runs.driver.phases import ITEMS, Entered, ItemDone, Listed, run_step
-from runs.driver.port import Call, Entry, Port
+from runs.driver.port import Call, Entry, LogLine, Port
+from runs.driver.usage import Used
 from runs.driver.waits import First, Received
 
 __all__ = [
@@ -21,12 +22,14 @@ __all__ = [
     "First",
     "ItemDone",
     "Listed",
+    "LogLine",
     "Outcome",
     "Port",
     "Received",
     "Reopened",
     "StepScope",
     "Suspended",
+    "Used",
     "run_body",
     "run_step",
 ]

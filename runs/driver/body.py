@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from runs.driver import secrets
 from runs.driver.context import AskAgain, Context
 from runs.driver.port import Interrupted
 from runs.driver.waits import Suspend
+from runs.driver.watchdog import TimeIsUp, Watch
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
 from runs.engine.machine import error_of
 from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
+from runs.engine.state import storable
 from runs.engine.waits import Wanted
-from runs.engine.workflow import Workflow
+from runs.engine.workflow import Node, Workflow
+from runs.errors import StepError, StepTimeout
 
 _MAX_TRACEBACK = 8_000
 
@@ -30,6 +37,7 @@ class StepScope:
     """What a body works on: the step, the state as it sees it, and its context.
 
     workflow: the run's. body: what runs instead of the node's own; extra: what it is given besides (an item).
+    seconds: how long it may work from now on.
     """
 
     workflow: Workflow
@@ -38,6 +46,7 @@ class StepScope:
     context: Context
     body: Body | None = None
     extra: tuple[Any, ...] = ()
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +90,22 @@ Outcome = Completed | Asked | Failed | Reopened | Suspended
 def run_body(scope: StepScope) -> Outcome:
     """Run the body. What a port raises passes through, first of all `LateResult`: the worker lets go of the step."""
     node = scope.workflow.nodes[scope.step.node]
+    watch = _watched(scope, node)
     try:
-        value = (scope.body or node.body)(scope.state, scope.context, *scope.extra)
+        try:
+            with watch:
+                value = settled(
+                    (scope.body or node.body)(scope.state, scope.context, *scope.extra), scope.context
+                )
+        finally:
+            watch.leave()  # once more: the exception may have struck at the end of the `with` itself
+            scope.context.close()
+        if watch.fired:
+            return _timed_out(node, None)
         if node.approval is None:
-            return Completed(value)
-        document = document_of(
-            value, way=scope.workflow.way(scope.step.node), options=node.approval, node=node.name
+            return Completed(_clean(value))
+        document = secrets.redacted(
+            document_of(value, way=scope.workflow.way(scope.step.node), options=node.approval, node=node.name)
         )
         return Asked(document, canonical.digest(document))
     except Interrupted as interruption:
@@ -95,8 +114,42 @@ def run_body(scope: StepScope) -> Outcome:
         return Reopened(again.node, again.reason)
     except Suspend as asked:
         return Suspended(asked.wanted)
+    except TimeIsUp as late:
+        return _timed_out(node, late)
     except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
-        return _failed(error, scope.context, node.retry)
+        return _timed_out(node, error) if watch.fired else _failed(error, scope.context, node.retry)
+
+
+def settled(value: Any, context: Context) -> Any:
+    """What a body has come to: an `async def` one is run to its end here."""
+    return asyncio.run(context.run_async(value)) if inspect.iscoroutine(value) else value
+
+
+def _watched(scope: StepScope, node: Node) -> Watch:
+    facts: dict[str, Json] = {"timeout": node.timeout}
+    watch = Watch(scope.seconds, at_end=partial(scope.context.port.note_overdue, facts))
+    scope.context.watched_by(watch)
+    return watch
+
+
+def _clean(value: Any) -> Any:
+    """A result without secrets. As it is if none was ever read here, or none is in it."""
+    if not secrets.any_known():
+        return value
+    try:
+        stored = storable(value)
+    except StepError:
+        return value  # whoever stores it says where
+    clean = secrets.redacted(stored)
+    return value if clean == stored else clean
+
+
+def _timed_out(node: Node, error: BaseException | None) -> Failed:
+    """The traceback is of where it was when its time was up."""
+    late = StepTimeout(f"The step worked longer than {node.timeout:g} s.", timeout=node.timeout)
+    if error is not None:
+        late.__traceback__ = error.__traceback__
+    return Failed(late, facts_of(late), node.retry)
 
 
 def _failed(error: Exception | SystemExit, context: Context, policy: Retry) -> Failed:
@@ -107,6 +160,8 @@ def _failed(error: Exception | SystemExit, context: Context, policy: Retry) -> F
 
 
 def facts_of(error: BaseException) -> dict[str, Json]:
-    """An exception as data, with its traceback from the author's frame on."""
-    frames = traceback.format_exception(type(error), error, error.__traceback__)
-    return {**error_of(error), "traceback": canonical.visible("".join(frames))[-_MAX_TRACEBACK:]}
+    """An exception as data, with its traceback from the author's frame on, and without secrets."""
+    frames = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    facts = {**error_of(error), "traceback": canonical.visible(secrets.redact(frames))[-_MAX_TRACEBACK:]}
+    clean: dict[str, Json] = secrets.redacted(facts)
+    return clean

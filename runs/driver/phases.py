@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from runs.driver.body import Body, Completed, Outcome, StepScope, run_body
+from runs.driver.body import Body, Completed, Outcome, StepScope, run_body, settled
 from runs.engine import lanes, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
@@ -93,7 +93,7 @@ def _item(scope: StepScope, items: Callable[[], Sequence[Json]]) -> Outcome | It
 def _storable_body(scope: StepScope) -> Body:
     """An item's body, whose result must be JSON."""
     body = scope.workflow.nodes[scope.step.node].body
-    return lambda state, ctx, *item: storable(body(state, ctx, *item))
+    return lambda state, ctx, *item: storable(settled(body(state, ctx, *item), ctx))
 
 
 def _entered(scope: StepScope, nested: Subflow) -> Outcome | Entered:

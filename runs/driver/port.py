@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from runs.driver.usage import Used
+from runs.engine.canonical import Json
 
 
 class Interrupted(BaseException):
@@ -33,11 +37,16 @@ class Entry:
     effect: str = "none"
     kind: str = "call"
     attempt: int = 1
+    arguments: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call about to be committed. `result` is canonical JSON text; `took` in seconds."""
+    """A call about to be committed. `result` is canonical JSON text; `took` in seconds.
+
+    arguments: their canonical JSON text, cut where it is long. used: what it used of paid models. undo: how it could be
+    undone, as canonical JSON text; empty if nothing was said.
+    """
 
     name: str
     occurrence: str
@@ -47,6 +56,19 @@ class Call:
     key: str
     took: float
     reused_from: int | None = None
+    arguments: str = ""
+    used: Sequence[Used] = ()
+    undo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """What a node said by `ctx.log`. no: which line of this attempt; facts is canonical JSON text."""
+
+    no: int
+    attempt: int
+    message: str
+    facts: str
 
 
 class Port(Protocol):
@@ -58,6 +80,24 @@ class Port(Protocol):
 
     def commit_call(self, call: Call) -> None:
         """Commit a call's result, fenced. Raises `LateResult` if the step is not ours any more."""
+
+    def commit_time(self, call: Call) -> str:
+        """Commit a call whose result is the present moment by the clock that all share; returns it as JSON text."""
+
+    def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
+        """Commit what a call used that then failed, fenced. Raises `LateResult` if the step is not ours any more."""
+
+    def note_log(self, line: LogLine) -> None:
+        """Keep a line of the node's log, fenced, as long as there is room. Raises `LateResult`."""
+
+    def note_progress(self, progress: Json) -> None:
+        """Show how far the step is, fenced. Raises `LateResult`."""
+
+    def note_overdue(self, facts: Json) -> None:
+        """Write down that this attempt is out of time and its process about to end. Never raises."""
+
+    def disconnect(self) -> None:
+        """This thread asks no more."""
 
     def approved_digest(self, approval_id: str) -> str:
         """What the decisive vote recorded as the digest of the approved actions; empty if there is none."""

@@ -74,7 +74,7 @@ class Waits:
     if TYPE_CHECKING:
         node: str
         port: Port
-        forgiven: int
+        earlier: int
         _entries: dict[Place, Entry] | None
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
@@ -215,7 +215,7 @@ class Waits:
         last = chain[-1]
         if asked.kind != "approval":
             result = self._checked(last, ENTRY_OF[asked.kind], asked.digest, asked=asked.shown())
-            if asked.kind == "child" and result["status"] != "completed" and last.attempt <= self.forgiven:
+            if asked.kind == "child" and result["status"] != "completed" and last.attempt <= self.earlier:
                 return replace(
                     asked, occurrence=_after(occurrence, len(chain))
                 )  # Retry: it may go well this time

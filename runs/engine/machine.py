@@ -392,6 +392,19 @@ def take_over(
     )
 
 
+def hand_over(run: Aggregate, step: LiveStep, *, worker: str) -> Transition:
+    """The worker of a step was asked to end and has, before the step was done: it is ready again, and nothing counts against
+    it. A step of an hour must survive a day of deploys."""
+    _refuse_ended(run)
+    transition = Transition(
+        events=[
+            Event("step_handed_over", {"reason": "worker_left", "worker": worker}, step.node, step.address)
+        ],
+        steps=[StepChange(step.address, StepStatus.READY)],
+    )
+    return _concluded(run, transition, RunEvent.TAKEN_OVER)
+
+
 def reopen(run: Aggregate, step: LiveStep, *, reason: str) -> Transition:
     """An open approval no longer shows what is there: it is superseded, and its node is asked for a fresh one."""
     transition = Transition(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from runs.errors import StepError, WorkflowError
 
 LONGEST_DELAY = 7 * 24 * 3600.0
+MOST_FAILURES = 10**300
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,8 @@ class Retry:
     attempts: how often the body may fail in all, first time included; crashes count as attempts.
     initial, multiplier, max: the wait before attempt n+1 is initial * multiplier^(n-1) seconds, at most max.
     jitter: the part of the wait that is random, 0 to 1.
-    retry_on, give_up_on: exception classes; give_up_on wins.
+    retry_on, give_up_on: exception classes; give_up_on wins. `StepTimeout` and `CallTimeout` are among them; what cannot
+    get better by itself (`StepError.retryable`) is never tried again.
     """
 
     attempts: int = 3
@@ -45,8 +47,8 @@ class Retry:
 
     def wants(self, error: BaseException) -> bool:
         """Whether this kind of error may be tried again at all."""
-        if isinstance(error, StepError):
-            return error.retryable
+        if isinstance(error, StepError) and not error.retryable:
+            return False
         return isinstance(error, self.retry_on) and not isinstance(error, self.give_up_on)
 
     def delay(self, *, failures: int, draw: float) -> float:
@@ -57,7 +59,9 @@ class Retry:
         plain = min(longest, self.initial)
         if failures > 1:
             # In logarithms, so that 1.0 * 2 ** 5000 is simply the longest wait and not an overflow.
-            exponent = math.log(self.initial) + (failures - 1) * math.log(self.multiplier)
+            # A number of failures that no float can hold is as many as the largest one that can.
+            times = float(min(failures - 1, MOST_FAILURES))
+            exponent = math.log(self.initial) + times * math.log(self.multiplier)
             plain = longest if exponent >= math.log(longest) else min(longest, math.exp(exponent))
         return plain * (1 - self.jitter * (1 - draw))
 

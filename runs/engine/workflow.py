@@ -146,6 +146,7 @@ class Node:
     approval: ApprovalOptions | None = None
     fan_out: FanOut | None = None
     subflow: Subflow | None = None
+    timeout: float | None = None
 
     @property
     def kind(self) -> str:
@@ -202,6 +203,7 @@ class Workflow:
     state: a pydantic model. input: a model for what a submitter sends (default: the state model).
     output: a model whose fields are taken from the final state, or a function of it (default: the final state).
     max_steps: commits that one branch of a run may make.
+    deadline: how long a run may take, in seconds or as "2h"; its clock stops while it only waits for people.
     """
 
     def __init__(
@@ -214,6 +216,7 @@ class Workflow:
         output: type[BaseModel] | Callable[[Any], Any] | None = None,
         title: str = "",
         max_steps: int = DEFAULT_MAX_STEPS,
+        deadline: str | float | None = None,
     ) -> None:
         self.name = name
         self.version = str(version)
@@ -222,6 +225,7 @@ class Workflow:
         self.input_model = input or state
         self.output = output
         self.max_steps = max_steps
+        self.deadline = seconds(deadline, where=f"workflow {name!r}", what="deadline")
         self.nodes = Nodes()
         self.ways: dict[str, Way] = {}
         self.error_ways: dict[str, str] = {}
@@ -235,7 +239,13 @@ class Workflow:
     def node(self, function: Function, /) -> Function: ...
     @overload
     def node(
-        self, /, *, name: str | None = None, retry: Retry = ONCE, loop_limit: int = DEFAULT_LOOP_LIMIT
+        self,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = ONCE,
+        loop_limit: int = DEFAULT_LOOP_LIMIT,
+        timeout: str | float | None = None,
     ) -> Callable[[Function], Function]: ...
     def node(
         self,
@@ -245,14 +255,18 @@ class Workflow:
         name: str | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
+        timeout: str | float | None = None,
     ) -> Function | Callable[[Function], Function]:
-        """Declare a node. `function(state, ctx)` returns a partial update of the state, or None.
+        """Declare a node. `function(state, ctx)` returns a partial update of the state, or None; it may be `async def`.
 
         loop_limit: how many passes a loop that begins here may make before `limit=` is taken or the step fails.
+        timeout: how long one attempt may work, in seconds or as "90s", "5m"; time it waits does not count. Then it fails
+        as `StepTimeout`, which `retry` counts.
         """
 
         def declare(body: Function) -> Function:
-            self._add(Node(name or body.__name__, body, retry, loop_limit))
+            limit = seconds(timeout, where=f"node {name or body.__name__!r} of {self.name!r}", what="timeout")
+            self._add(Node(name or body.__name__, body, retry, loop_limit, timeout=limit))
             return body
 
         return declare(function) if function else declare
@@ -335,6 +349,7 @@ class Workflow:
         max_open: int | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
+        timeout: str | float | None = None,
     ) -> None: ...
     @overload
     def fan_out(
@@ -349,6 +364,7 @@ class Workflow:
         max_open: int | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
+        timeout: str | float | None = None,
     ) -> Callable[[Function], Function]: ...
     def fan_out(
         self,
@@ -363,19 +379,22 @@ class Workflow:
         max_open: int | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
+        timeout: str | float | None = None,
     ) -> Callable[[Function], Function] | None:
         """Declare a node that works on many items: `body(state, ctx, item)` returns one item's result.
 
         items: `items(state)` gives the list; it is listed once, when the node starts. into: the state's key that takes the
         results in item order (default the node's name), as one update. concurrency: how many items are worked on at once.
         on_item_error: a failed item fails the node, or its error is collected as `{"error": {...}}` in its place.
-        max_open: how many items may be begun and unfinished, those that wait for people included. retry: each item's.
+        max_open: how many items may be begun and unfinished, those that wait for people included. retry, timeout:
+        each item's.
         """
 
         def declare(function: Function) -> Function:
             label = name or function.__name__
             options = FanOut(items, into or label, concurrency, on_item_error, max_open)
-            self._add(Node(label, function, retry, loop_limit, fan_out=options))
+            limit = seconds(timeout, where=f"fan-out {label!r} of {self.name!r}", what="timeout")
+            self._add(Node(label, function, retry, loop_limit, fan_out=options, timeout=limit))
             return function
 
         if body is None:
@@ -702,19 +721,19 @@ def _no_body(state: Any, ctx: Any) -> None:
 _JOINED_END: Final = Node(END, _no_body, ONCE, DEFAULT_LOOP_LIMIT)
 
 
-def seconds(due: str | float | None, *, where: str) -> float | None:
-    """A duration: seconds as a number, or a text such as 90s, 30m, 24h, 7d."""
+def seconds(due: str | float | None, *, where: str, what: str = "due") -> float | None:
+    """A duration: seconds as a number, or a text such as 90s, 30m, 24h, 7d. Raises `WorkflowError`."""
     if due is None:
         return None
     if isinstance(due, str):
         match = _DURATION.match(due.strip())
         if not match:
             raise WorkflowError(
-                f"{where}: due={due!r} is no duration; write seconds, or 90s, 30m, 24h, 7d, 2w."
+                f"{where}: {what}={due!r} is no duration; write seconds, or 90s, 30m, 24h, 7d, 2w."
             )
         length = float(match[1]) * _UNITS[match[2]]
     else:
         length = float(due)
     if not 0 < length < LONGEST_DUE:
-        raise WorkflowError(f"{where}: due={due!r} is not between 0 seconds and 10 years.")
+        raise WorkflowError(f"{where}: {what}={due!r} is not between 0 seconds and 10 years.")
     return length

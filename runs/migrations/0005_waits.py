@@ -14,7 +14,7 @@ CREATE TRIGGER runs_signal_append_only BEFORE UPDATE OR DELETE ON runs_signal
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0003_attempts_before_a_retry"),
+        ("runs", "0004_inside_a_step"),
     ]
 
     operations = [

@@ -52,13 +52,19 @@ class AuditEntry(models.Model):
 
 
 class WorkerChild(models.Model):
-    """A process that runs steps. It holds the session advisory lock of its id for as long as it lives."""
+    """A process that runs steps. It holds the session advisory lock of its id for as long as it lives.
+
+    family: the processes that one worker has started. leaving_at: when it was asked to end; what is still unfinished when it
+    has gone was handed over, not crashed.
+    """
 
     id = models.BigAutoField(primary_key=True)
     host = models.CharField(max_length=255)
     pid = models.IntegerField()
+    family = models.UUIDField(null=True)
     started_at = models.DateTimeField(db_default=Now())
     suspected_at = models.DateTimeField(null=True)
+    leaving_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -40,6 +40,8 @@ class Run(models.Model):
     epoch: the run's fence, raised by rewind and cancel. head: the checkpoint the run stands at; checkpoint_no: the last
     number given. seq, head_hash, prev_hash: end of the history. snapshot_no, patch_weight, snapshot_size: when the next
     snapshot is due (0: the next checkpoint is one). parent, root: the run that started this one, and the first of the tree.
+    deadline: how many seconds the run may take, people's time not counted; deadline_at: when they are over if nothing stops
+    the clock; time_left: seconds left while it stands.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -77,8 +79,13 @@ class Run(models.Model):
     updated_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
+    deadline = models.FloatField(null=True)
+    deadline_at = models.DateTimeField(null=True)
+    time_left = models.FloatField(null=True)
+
     class Meta:
         indexes = [
+            models.Index(fields=["deadline_at"], condition=Q(deadline_at__isnull=False), name="run_deadline"),
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
@@ -189,7 +196,8 @@ class Step(models.Model):
 
     token: the attempt's fence, new with every claim. failures and crashes count attempts since the last Retry, `earlier`
     those before it; entries counts every claim.
-    hinted_at: when a worker was last told about it.
+    hinted_at: when a worker was last told about it. worked: seconds of this attempt in earlier entries. progress: what the
+    body last said of itself. overdue: why the watchdog was about to end its process.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address")
@@ -215,6 +223,9 @@ class Step(models.Model):
     entered_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     hinted_at = models.DateTimeField(db_default=Now())
+    worked = models.FloatField(db_default=0.0, default=0.0)
+    progress = models.JSONField(null=True)
+    overdue = models.JSONField(null=True)
 
     class Meta:
         indexes = [
@@ -247,7 +258,8 @@ class JournalEntry(models.Model):
 
     kind: call, or what was waited for; `first` is which of several, with its answer. An answer that makes a checkpoint is kept
     by a rewind to it: its `after` is the head before. reused_from: the branch whose entry answered it instead of the call
-    being made again.
+    being made again. arguments: as canonical
+    JSON text, cut where it is long. undo: how it could be taken back, as canonical JSON text: function, args, kwargs.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address", "name", "occurrence")
@@ -266,6 +278,8 @@ class JournalEntry(models.Model):
     effect = models.CharField(max_length=12)
     call_key = models.CharField(max_length=64)
     reused_from = models.IntegerField(null=True)
+    arguments = models.TextField(db_default="", default="")
+    undo = models.TextField(null=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(db_default=Now())
 
@@ -276,6 +290,43 @@ class JournalEntry(models.Model):
             ),
             models.CheckConstraint(condition=Q(kind__in=ENTRY_KINDS), name="journal_kind_known"),
         ]
+
+
+class Usage(models.Model):
+    """What a call or a step used of a paid model, once. Rows outlive the branch that wrote them: what is paid is paid.
+
+    call: the name of the call, or of the journal's own entry if it was said outside one. failed: the call came to nothing.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="usage")
+    branch = models.IntegerField()
+    address = models.CharField(max_length=32)
+    node = models.CharField(max_length=100)
+    call = models.CharField(max_length=200)
+    occurrence = models.CharField(max_length=100)
+    failed = models.BooleanField(db_default=False, default=False)
+    model = models.CharField(max_length=200)
+    model_tokens_in = models.BigIntegerField()
+    model_tokens_out = models.BigIntegerField()
+    cost = models.DecimalField(max_digits=30, decimal_places=12, null=True)
+    currency = models.CharField(max_length=3)
+    at = models.DateTimeField(db_default=Now())
+
+
+class LogLine(models.Model):
+    """A line that a node said by `ctx.log`: operational, outside the chain. facts is canonical JSON text."""
+
+    pk = models.CompositePrimaryKey("run_id", "branch", "address", "attempt", "no")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="lines", db_index=False)
+    branch = models.IntegerField()
+    address = models.CharField(max_length=32)
+    attempt = models.IntegerField()
+    no = models.IntegerField()
+    node = models.CharField(max_length=100)
+    message = models.TextField()
+    facts = models.TextField()
+    at = models.DateTimeField(db_default=Now())
 
 
 class Wait(models.Model):

@@ -21,7 +21,7 @@ from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
 from runs.operations.waking import wake_parent
-from runs.operations.working import Worker, advance, leave, stop_soon, worker
+from runs.operations.working import Worker, advance, leave, say_leaving, stop_soon, worker
 
 __all__ = [
     "ActionDecision",
@@ -52,6 +52,7 @@ __all__ = [
     "revise",
     "revoke_token",
     "rewind",
+    "say_leaving",
     "signal",
     "stop_soon",
     "submit",

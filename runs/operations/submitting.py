@@ -8,7 +8,8 @@ from typing import Any
 from runs import policies, store, workflows
 from runs.engine import Workflow, canonical, lanes, machine
 from runs.engine.canonical import Json
-from runs.errors import BadRequest, InputRequired, KeyReused
+from runs.engine.workflow import seconds
+from runs.errors import BadRequest, InputRequired, KeyReused, Problem, WorkflowError
 from runs.models import IdempotencyRecord, Run
 from runs.operations.door import commit, joining
 from runs.operations.registering import version_for
@@ -43,10 +44,12 @@ def submit(
     version: str | None = None,
     labels: Mapping[str, str] | None = None,
     idempotency: Idempotency | None = None,
+    deadline: str | float | None = None,
 ) -> Submitted:
     """Start a run. Joins the caller's transaction: the run is there exactly if that commits, and is enqueued then.
 
-    input: a JSON object that fits the workflow's input model. Raises `UnknownWorkflow`, `Unprocessable` with pointers,
+    input: a JSON object that fits the workflow's input model. deadline: how long this run may take, in seconds or as "2h",
+    people's time not counted (default the workflow's). Raises `UnknownWorkflow`, `Unprocessable` with pointers,
     `KeyReused` if the idempotency key came with another body.
     """
     with joining(actor, "submit", workflow):
@@ -63,6 +66,7 @@ def submit(
             token=actor.token,
             input=input,
             labels=_checked_labels(labels),
+            deadline=chosen.deadline if deadline is None else _checked_deadline(deadline),
         )
         if idempotency and not store.take_key(
             actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
@@ -91,6 +95,17 @@ def begin(run: Run, chosen: Workflow, state: dict[str, Json], *, actor: Json) ->
     document = lanes.first(chosen, state)
     facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
     commit(run, machine.start(facts), position=document, actor=actor)
+
+
+def _checked_deadline(deadline: str | float) -> float:
+    try:
+        length = seconds(deadline, where="submit", what="deadline")
+    except WorkflowError as error:
+        raise BadRequest(
+            error.detail, errors=[Problem("/deadline", "invalid_duration", error.detail)]
+        ) from None
+    assert length is not None
+    return length
 
 
 def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:

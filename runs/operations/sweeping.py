@@ -4,6 +4,7 @@ logged and tried again at the next round, and holds up no other."""
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -19,8 +20,16 @@ from runs import dispatch, store
 from runs.engine import machine
 from runs.engine import position as at
 from runs.engine.machine import Transition
+from runs.engine.position import LiveStep
 from runs.engine.status import StepStatus
-from runs.errors import Busy, CheckpointUnreadable
+from runs.errors import (
+    Busy,
+    CallTimeout,
+    CheckpointUnreadable,
+    DeadlineExceeded,
+    StepError,
+    StepTimeout,
+)
 from runs.models import Run, Step, Stop, Wait
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
@@ -39,6 +48,7 @@ class Swept:
     """What one round did."""
 
     taken_over: int = 0
+    run_out: int = 0
     woken: int = 0
     expired: int = 0
     stopped: int = 0
@@ -62,6 +72,7 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
         swept.suspected_dead = len(store.suspect_children())
         swept.taken_over = _each(store.lapsed_steps(), _take_over, swept)
         swept.stopped = _stop_children(swept)
+        swept.run_out = _each(store.overdue_runs(), _run_out, swept)
         for wait in store.due_waits():
             if wait.name:
                 swept.woken += _each([wait], _wake_body, swept)
@@ -99,8 +110,10 @@ def _take_over(step: Step) -> bool:
         )
         if now.status != StepStatus.EXECUTING or now.token != step.token or now.epoch != run.epoch:
             return False
-        gone = store.is_gone(now.worker)
-        if not gone and (now.lease_until is None or now.lease_until >= store.now()):
+        child = store.child_of(now.worker)
+        gone = child is not None and child.gone_at is not None
+        lapsed = now.lease_until is not None and now.lease_until < store.now()
+        if not gone and not lapsed and now.overdue is None:
             return False
         facts = _facts(run)
         if facts is None:
@@ -108,16 +121,52 @@ def _take_over(step: Step) -> bool:
         live = at.find(facts.position, now.address)
         if live is None:
             return False
-        transition = machine.take_over(
-            facts,
-            live,
-            reason="worker_gone" if gone else "lease_expired",
-            crashes=now.crashes + 1,
-            limit=settings.HITL_POISON_CRASHES,
-            worker=str(now.worker),
-        )
+        if now.overdue is not None:
+            transition = _timed_out(facts, live, now)
+        elif child is not None and child.leaving_at is not None:
+            transition = machine.hand_over(facts, live, worker=str(now.worker))
+        else:
+            transition = machine.take_over(
+                facts,
+                live,
+                reason="worker_gone" if gone else "lease_expired",
+                crashes=now.crashes + 1,
+                limit=settings.HITL_POISON_CRASHES,
+                worker=str(now.worker),
+            )
         _commit(run, transition, facts.position)
-        logger.warning("step taken over", extra={"run": str(run.pk), "step": now.node})
+        logger.warning("%s", transition.events[0].kind, extra={"run": str(run.pk), "step": now.node})
+        return True
+
+
+def _timed_out(facts: machine.Aggregate, live: LiveStep, step: Step) -> Transition:
+    """The attempt held out against its watchdog, which ended the process: a failure by the node's policy, not a crash."""
+    told = step.overdue or {}
+    late: StepError = StepTimeout(timeout=told.get("timeout"))
+    if "call" in told:
+        late = CallTimeout(f"The call {told['call']!r} took longer than {told['timeout']} s.", **told)
+    failures = step.failures + 1
+    delay = machine.delay_of(
+        facts.workflow.nodes[step.node].retry,
+        late,
+        attempt=failures + step.crashes,
+        failures=failures,
+        draw=random.random(),  # noqa: S311  # jitter, no secret
+    )
+    error = {**machine.error_of(late), "process_ended": True}
+    return machine.fail(facts, live, error, attempt=step.attempt, delay=delay)
+
+
+def _run_out(run: Run) -> bool:
+    """The time of a run is over, whatever it is doing: it fails, and everything of it is closed."""
+    with transaction.atomic(durable=True):
+        now = store.lock_run(run.pk)
+        if now.is_terminal or now.deadline_at is None or now.deadline_at > store.now():
+            return False
+        error = DeadlineExceeded(
+            f"The run took longer than {now.deadline:g} s, people's time not counted.", deadline=now.deadline
+        )
+        commit(now, machine.give_up(now.status, error), actor=SYSTEM)
         return True
 
 

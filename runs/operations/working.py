@@ -10,9 +10,9 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -32,10 +32,12 @@ from runs.driver import (
     Failed,
     ItemDone,
     Listed,
+    LogLine,
     Outcome,
     Reopened,
     StepScope,
     Suspended,
+    Used,
     run_step,
 )
 from runs.engine import Workflow, canonical, machine
@@ -61,6 +63,7 @@ from runs.operations.waking import settle
 from runs.store import Claimed, Held, Weights
 
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
+FAMILY: Final = uuid.uuid4()  # made before the fork: all processes of a worker have it in common
 SOON: Final = Retry(
     attempts=1_000, initial=1.0, max=1.0, jitter=0.0
 )  # until the sweeper has cancelled the run
@@ -83,7 +86,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.keeper = store.Keeper(socket.gethostname(), self.pid)
+        self.keeper = store.Keeper(socket.gethostname(), self.pid, FAMILY)
         self.id = self.keeper.id
         self.stopping = False
         self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it
@@ -191,6 +194,20 @@ def stop_soon() -> None:
         _worker.stopping = True
 
 
+def say_leaving() -> None:
+    """The worker that started these processes was asked to end, as a deploy does it: a step that they do not finish counts as
+    handed over and not as a crash, or three deploys within one long step would poison it. In a thread, for a signal handler:
+    whoever is asked to end waits for no database."""
+
+    def say() -> None:
+        try:
+            store.say_leaving(FAMILY)
+        except (psycopg.Error, OSError) as error:
+            logger.warning("could not say that this worker leaves: %s", error)
+
+    threading.Thread(target=say, name="leaving", daemon=True).start()
+
+
 def leave() -> None:
     """Say that this process runs no more steps."""
     global _worker
@@ -259,8 +276,42 @@ class _Port:
             store.persistently(partial(store.check_held, self.slice.held))
 
     def commit_call(self, call: Call) -> None:
-        store.commit_call(self.slice.held, call, ordinal=self.ordinal)
+        self._commit(call)
+
+    def commit_time(self, call: Call) -> str:
+        return self._commit(replace(call, result=""))
+
+    def _commit(self, call: Call) -> str:
+        try:
+            result = store.commit_call(self.slice.held, call, ordinal=self.ordinal)
+        except LateResult:
+            # It was made, and the run is over or somewhere else by now: whoever undoes things still has to know.
+            if call.undo:
+                store.note_late_result(
+                    self.slice.held, "call result", call=call.name, undo=call.undo, result=call.result
+                )
+            raise
         self.ordinal += 1
+        return result
+
+    def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
+        store.note_usage(self.slice.held, call, occurrence, used)
+
+    def note_log(self, line: LogLine) -> None:
+        store.note_log(self.slice.held, line)
+
+    def note_progress(self, progress: Json) -> None:
+        store.note_progress(self.slice.held, progress)
+        dispatch.announce_step(self.slice.project_id, self.slice.held.run_id)
+
+    def note_overdue(self, facts: Json) -> None:
+        try:
+            store.note_overdue(self.slice.held, facts)
+        except (psycopg.Error, OSError) as error:  # then it will look like a crash
+            logger.warning("could not write down that a step is out of time: %s", error)
+
+    def disconnect(self) -> None:
+        store.disconnect()
 
     def approved_digest(self, approval_id: str) -> str:
         return store.persistently(partial(store.approved_digest, approval_id))
@@ -361,10 +412,17 @@ class Slice:
             answers=at.answers(self.run.position, lane),
             port=_Port(self),
             failures=at.errors(self.run.position, lane),
-            forgiven=held.earlier,
+            earlier=held.earlier,
         )
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
-        scope = StepScope(self.workflow, held.step, schema.view(self.run.values), context)
+        limit = self.workflow.nodes[held.step.node].timeout
+        scope = StepScope(
+            self.workflow,
+            held.step,
+            schema.view(self.run.values),
+            context,
+            seconds=None if limit is None else max(0.0, limit - held.worked),
+        )
         return run_step(scope, self.run.position, items=self._items)
 
     def _items(self) -> list[Json]:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from runs import queries
 from runs.errors import HitlError, NotSignedIn
+from runs.web import run_page
 from runs.web.door import Request, enter
 
 State = Callable[..., dict[str, Any]]
@@ -44,7 +45,7 @@ def run_state(request: Request, run_id: UUID) -> dict[str, Any]:
     run = queries.run_mark(request.actor.project.pk, run_id)
     return {
         "listen": str(run.pk),
-        "mark": f"{run.seq}-{run.status}",
+        "mark": run_page.mark(run, queries.stir_of(run.pk) if run.status == "running" else ""),
         "tell": {"seq": run.seq, "status": run.status},
         "ended": run.is_terminal,
     }

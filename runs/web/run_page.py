@@ -15,7 +15,8 @@ from runs.engine import canonical
 from runs.engine.merging import Conflict
 from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, live_steps
 from runs.engine.position import state as state_of
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Run
+from runs.errors import HitlError
+from runs.models import Approval, Checkpoint, Event, JournalEntry, LogLine, Run
 from runs.operations import RetryPreview, RewindPreview
 from runs.queries import Moment
 from runs.templatetags import hidden, pretty, words
@@ -35,6 +36,7 @@ EVENTS: Final = {
     "step_failed": "step failed",
     "step_retry_scheduled": "will be tried again",
     "step_taken_over": "taken over from a dead worker",
+    "step_handed_over": "handed over by a worker that left",
     "approval_opened": "people asked",
     "approval_decided": "decided",
     "approval_revised": "arguments edited",
@@ -299,6 +301,70 @@ def failed_steps(preview: RetryPreview) -> list[AgainStep]:
         )
         for step in preview.failed
     ]
+
+
+# ---- while it runs, and when it went wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Both sides of a journal mismatch; `lines` shows the difference unless they are too long for that."""
+
+    call: str
+    occurrence: str
+    recorded: list[pretty.Line]
+    asked: list[pretty.Line]
+    lines: list[pretty.Line] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    node: str
+    message: str
+    facts: SafeString | str
+    at: datetime
+
+
+def mark(run: Run, stir: str) -> str:
+    """What an open page of a run shows; it asks anew when this changes. stir: what executing steps say of themselves."""
+    return f"{run.seq}-{run.status}-{stir}" if stir else f"{run.seq}-{run.status}"
+
+
+def mismatch(error: Mapping[str, Any] | None) -> Mismatch | None:
+    """The two sides that a `journal_mismatch` names."""
+    if not error or error.get("code") != "journal_mismatch" or "recorded" not in error:
+        return None
+    recorded, asked = _arguments(error["recorded"]), _arguments(error.get("asked"))
+    return Mismatch(
+        str(error.get("call", "")),
+        str(error.get("occurrence", "")),
+        pretty.lines(recorded),
+        pretty.lines(asked),
+        pretty.difference(recorded, asked),
+    )
+
+
+def _arguments(text: Any) -> Any:
+    """Arguments as JSON; what was cut because it is long stays the text that it is."""
+    try:
+        return canonical.loads(text)
+    except (ValueError, TypeError, HitlError):
+        return text
+
+
+def log_row(line: LogLine) -> LogRow:
+    facts = canonical.loads(line.facts)
+    return LogRow(line.node, line.message, pretty.inline(facts) if facts else "", line.at)
+
+
+def time_left(run: Run, now: datetime) -> str:
+    """How long the run has until its deadline, in words."""
+    if run.deadline_at is not None:
+        left = (run.deadline_at - now).total_seconds()
+        return f"{words.span(left)} left" if left > 0 else "its time is over"
+    if run.time_left is not None:
+        return f"{words.span(run.time_left)} left, the clock stands"
+    return ""
 
 
 # ---- rewind

@@ -28,6 +28,7 @@ ROWS: Final = 50
 STEPS: Final = 400
 CHECKPOINTS: Final = 200
 EVENTS: Final = 100
+LINES: Final = 100
 VIEWS: Final = {
     "": "All",
     "running": "Running",
@@ -148,6 +149,7 @@ def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
 
 def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     now = store.now()
+    stir = queries.stir_of(run.pk) if run.status == "running" else ""  # before what it stands for is read
     live = queries.live([run.pk])[run.pk]
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
@@ -163,6 +165,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         line=line,
         running=not run.is_terminal,
         order=ways.order_of(workflow),
+        spent=queries.spent_in(run.pk),
     )
     moment = queries.checkpoint(run.pk, checkpoint)
     head = moment.position if checkpoint == run.head else queries.head_or_fault(run)[0]
@@ -177,6 +180,10 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "parent": queries.parent_of(run),
         "children": queries.children_of(run.pk),
         "form_token": once.token(request),
+        "mark": run_page.mark(run, stir),
+        "time_left": run_page.time_left(run, now),
+        "mismatch": run_page.mismatch(run.error),
+        "log": [run_page.log_row(line) for line in queries.lines_of(run.pk, limit=LINES)],
         "timeline": drawn,
         "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
         "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from runs.models import JournalEntry, Step, Wait
+from runs.queries import CallPlace, Spent
 from runs.templatetags import words
 from runs.web import signs
 
@@ -67,6 +68,7 @@ class Timeline:
     waited: timedelta
     left_out: int
     lanes: int = 0  # the most that are marked beside each other
+    spent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,9 @@ def build(
     line: Mapping[int, int | None],
     running: bool,
     order: Mapping[str, int] | None = None,
+    spent: Mapping[CallPlace, Spent] | None = None,
 ) -> Timeline:
-    """steps in order of their start; waits and journal of the same run.
+    """steps in order of their start; waits and journal of the same run. spent: what its calls used of paid models.
 
     order: the place of each node in its workflow, for lanes that began in one moment.
     line: the present branch first, then its ancestors, each with the checkpoint at which it was left (None for the first).
@@ -137,11 +140,21 @@ def build(
     spans = {_key(place.step): _spans(place, by_step.get(_key(place.step), []), now=now) for place in placed}
     every = [span for found in spans.values() for span in found]
     scale = Scale(every)
+    spent = spent or {}
+    by_key: dict[tuple[int, str], Spent] = {}
+    total = Spent()
+    for called, amount in spent.items():
+        by_key.setdefault(called[:2], Spent()).add(amount)
+        total.add(amount)
     rows: list[Row] = []
     for place in placed:
         step = place.step
-        rows.append(_step_row(place, spans[_key(step)], scale, line=line))
-        rows += [_call_row(entry, scale, depth=place.depth) for entry in calls.get(_key(step), [])]
+        used = by_key.get(_key(step), Spent())
+        rows.append(_step_row(place, spans[_key(step)], scale, line=line, spent=used))
+        rows += [
+            _call_row(entry, scale, depth=place.depth, spent=spent.get(_call_place(entry)))
+            for entry in calls.get(_key(step), [])
+        ]
     return Timeline(
         rows=rows,
         marks=_marks(scale, now=now, running=running),
@@ -153,6 +166,7 @@ def build(
         waited=_total(every, "people"),
         left_out=left_out,
         lanes=max((place.lane for place in placed), default=0),
+        spent=spent_text(total),
     )
 
 
@@ -229,6 +243,15 @@ def _item(step: Step) -> int | None:
     return int(index) if index else None
 
 
+def spent_text(spent: Spent) -> str:
+    """ "1,200 tokens in, 300 out, 0.0042 USD", as far as there is any."""
+    parts = []
+    if spent.model_tokens_in or spent.model_tokens_out:
+        parts.append(f"{spent.model_tokens_in:,} tokens in, {spent.model_tokens_out:,} out")
+    parts += [f"{amount.normalize():,f} {currency}" for currency, amount in sorted(spent.cost.items())]
+    return ", ".join(parts)
+
+
 def step_spans(step: Step, waits: Sequence[Wait], *, now: datetime) -> list[Span]:
     """What a step's time was spent on: working before, between and after its waits."""
     start = step.started_at
@@ -268,12 +291,41 @@ def _last_kind(step: Step) -> str:
     return "live" if step.status == "executing" else "ready" if step.status == "ready" else "work"
 
 
-def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Mapping[int, int | None]) -> Row:
+def _call_place(entry: JournalEntry) -> CallPlace:
+    return entry.branch, entry.address, entry.name, entry.occurrence
+
+
+WHY_FAILED = {
+    "step_timeout": "took too long",
+    "call_timeout": "a call took too long",
+    "journal_mismatch": "asked for something else than recorded",
+    "deadline_exceeded": "the run's time was over",
+    "poisoned": "ended its workers",
+}
+
+
+def _progress(step: Step) -> str:
+    """How far an executing step says it is."""
+    said = step.progress or {}
+    if step.status != "executing" or "done" not in said:
+        return ""
+    total = said.get("total")
+    far = f"{said['done']:,} of {total:,}" if total is not None else f"{said['done']:,}"
+    return f"{far} {said['note']}" if said.get("note") else far
+
+
+def _step_row(
+    place: Place, spans: Sequence[Span], scale: Scale, *, line: Mapping[int, int | None], spent: Spent
+) -> Row:
     step = place.step
     left = _is_left(step, line)
     notes = [f"#{step.visit}"] if step.visit > 1 else []
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
+    why = (
+        WHY_FAILED.get(str((step.error or {}).get("code"))) if step.status in ("failed", "waiting") else None
+    )
+    notes += [text for text in (why, _progress(step), spent_text(spent)) if text]
     waits = spans[-1].kind if step.status == "waiting" else ""
     sign = {"retry": signs.RUN["retrying"], "time": signs.WAITING["timer"]}.get(
         waits, signs.STEP[step.status]
@@ -308,14 +360,14 @@ def _is_left(step: Step, line: Mapping[int, int | None]) -> bool:
     return limit is not None and (step.checkpoint is None or step.checkpoint > limit)
 
 
-def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0) -> Row:
+def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0, spent: Spent | None) -> Row:
     reused = entry.reused_from is not None
     waited = entry.kind != "call"
     kind = "people" if entry.kind == "answer" else "time" if waited else "reused" if reused else "call"
     span = Span(kind, entry.started_at, entry.ended_at)
     return Row(
         name=entry.name,
-        note=f"from branch {entry.reused_from}" if reused else "",
+        note=f"from branch {entry.reused_from}" if reused else spent_text(spent) if spent else "",
         sign=None,
         bars=[_bar(span, scale)],
         took="from the journal" if reused else words.span(span.length, parts=2),

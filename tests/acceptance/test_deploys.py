@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from functools import partial
 
 import pytest
 
@@ -80,6 +81,32 @@ def test_a_worker_that_had_to_be_killed_while_it_ended_loses_nothing(site: Site)
     site.stack.start_worker(worker)
     site.wait(run_id)
     assert site.ledger.count(name=name, step="charge") == 1
+    assert_invariants(site, run_id)
+
+
+def _is_leaving(site: Site, child: int) -> bool:
+    rows = site.sql("SELECT leaving_at FROM runs_workerchild WHERE pid = %s AND gone_at IS NULL", child)
+    return any(row["leaving_at"] for row in rows)
+
+
+def test_deploys_within_one_long_step_do_not_poison_it(site: Site) -> None:
+    """One more than kills would be forgiven: each worker is asked to end, does not within its time, and is killed."""
+    name = fresh_name()
+    run_id = site.start("patient", name=name, stops=["middle"])
+    for deploy in range(1, 5):
+        site.at_gate(f"{name}-middle", visits=deploy)
+        worker, child = site.holder(run_id), site.holding(run_id)
+        site.stack.children[worker].ask()
+        until(partial(_is_leaving, site, child), what=f"{worker} has said that it leaves")
+        site.stack.kill(worker)
+        site.stack.start_worker(worker)
+    site.ledger.open(f"{name}-middle")
+    site.wait(run_id)
+    step = site.steps(run_id)[0]
+    assert (step["crashes"], step["failures"], step["entries"]) == (0, 0, 5)
+    assert site.kinds(run_id).count("step_handed_over") == 4
+    assert "step_taken_over" not in site.kinds(run_id)
+    assert site.ledger.count(name=name, step="before") == 1
     assert_invariants(site, run_id)
 
 

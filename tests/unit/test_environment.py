@@ -93,3 +93,16 @@ def test_a_real_database_demands_a_secret_key(say: Say, tmp_path: Path) -> None:
 def test_the_embedded_servers_are_found_through_the_data_folder(say: Say, tmp_path: Path) -> None:
     (tmp_path / "servers.json").write_text('{"database_url": "postgresql://a@b/c", "redis_url": "redis://d"}')
     assert env.addresses(say(HITL_DATA_DIR=str(tmp_path))) == ("postgresql://a@b/c", "redis://d")
+
+
+def test_secrets_of_workflows_are_known_by_their_form(say: Say, tmp_path: Path) -> None:
+    """HITL_SECRET_KEY is another thing, and keeps its rules."""
+    assert say(HITL_SECRET_SHOP_TOKEN="x", HITL_SECRETS_DIR=str(tmp_path)).secrets_dir == tmp_path
+    for odd in ("HITL_SECRET_", "HITL_SECRET_shop", "HITL_SECRETS"):
+        with pytest.raises(env.BadEnvironment, match=f"{odd} is not a setting"):
+            env.read({odd: "x"})
+
+
+def test_a_folder_of_secrets_that_is_not_there_stops_the_start(say: Say, tmp_path: Path) -> None:
+    with pytest.raises(env.BadEnvironment, match="HITL_SECRETS_DIR"):
+        say(HITL_SECRETS_DIR=str(tmp_path / "nowhere"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runs import operations, workflows
+from runs import operations, queries, workflows
 from runs.engine import Workflow, canonical
 from runs.models import Run
 from tests.integration.core.conftest import House, open_approval
@@ -43,6 +44,10 @@ def test_what_the_guide_shows_is_what_happens(house: House, guide: dict[str, Any
     assert output(house, "reader")["pages"] == [3, 3]
     brave = output(house, "brave")
     assert (brave["notes"], brave["title"]) == (["out of tea", "calm"], "closed")
+    assert [page["title"] for page in output(house, "survey")["pages"]] == ["tea 1", "tea 2", "tea 3"]
+    assert output(house, "quick")["notes"] == ["GREEN", "TEA"]
+    assert output(house, "paid")["notes"] == ["about tea"]
+    assert queries.spent_by_workflow(house.project.pk)["paid"].cost == {"USD": Decimal("0.0042")}
 
 
 def test_the_guide_waits(house: House, guide: dict[str, Any]) -> None:

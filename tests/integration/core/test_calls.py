@@ -188,7 +188,8 @@ def test_a_node_that_asks_for_something_else_than_before_fails_showing_both(
     run = due(house, house.work(house.submit("unsteady")))
     assert run.error is not None
     assert (run.status, run.error["code"], run.error["call"]) == ("failed", "journal_mismatch", "call")
-    assert run.error["asked"] == {"args": [2], "kwargs": {}}
+    sides = run.error["recorded"], run.error["asked"]
+    assert sides == ('{"args":[1],"kwargs":{}}', '{"args":[2],"kwargs":{}}')
     assert ledger == [("call", 1)]
 
 

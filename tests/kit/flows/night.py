@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
-from runs.engine import Action, Workflow
+from runs.engine import Action, Retry, Workflow
 from tests.kit.ledger import gate, stamp
 
 
@@ -158,6 +163,44 @@ def die(state: Night, ctx: Any) -> dict[str, Any]:
     if ctx.attempt <= state.deaths:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"done": ["die"]}
+
+
+# ---- a step that takes too long, at its first attempt
+
+tardy = Workflow("tardy", version=1, state=Night)
+
+
+def _deaf_to_exceptions() -> None:
+    while True:
+        with suppress(Exception):
+            time.sleep(0.01)
+
+
+def _deaf_to_everything() -> None:
+    while True:
+        with suppress(BaseException):
+            time.sleep(0.01)
+
+
+def _in_c() -> None:
+    """Code that holds no lock of the interpreter and looks at no signal."""
+    hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2_000_000_000)
+
+
+HANGS: dict[str, Callable[[], None]] = {
+    "sleeps": partial(time.sleep, 600),
+    "catches every Exception": _deaf_to_exceptions,
+    "catches everything": _deaf_to_everything,
+    "computes in C": _in_c,
+}
+
+
+@tardy.node(timeout=1, retry=Retry(attempts=2, initial=0.1))
+def hang(state: Night, ctx: Any) -> dict[str, Any]:
+    stamp(name=state.name, step="hang", attempt=ctx.attempt)
+    if ctx.attempt == 1:
+        HANGS[state.value]()
+    return {"done": ["hang"]}
 
 
 # ---- three questions, one after the other

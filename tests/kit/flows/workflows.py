@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
 from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
-from tests.kit.flows.night import chain, deadly, pair, patient, rivals, thrice
+from tests.kit.flows.night import chain, deadly, pair, patient, rivals, tardy, thrice
 from tests.kit.ledger import gate, stamp
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "patient",
     "rescued",
     "rivals",
+    "tardy",
     "thrice",
     "two_starts",
     "uneven",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel
 
-from runs.driver import Call, Context, Entry, Outcome, StepScope, run_body
+from runs.driver import Call, Context, Entry, LogLine, Outcome, StepScope, Used, run_body
 from runs.engine import Retry, Workflow, canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
@@ -39,13 +39,29 @@ class Journal:
     answers: list[Entry] = field(default_factory=list)
     lost: bool = False
     asked: int = 0
+    moments: Iterator[str] = field(
+        default_factory=lambda: (f'"2026-01-01T00:00:{n:02}+00:00"' for n in range(60))
+    )
+    failed_use: list[tuple[str, Sequence[Used]]] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
+    progress: list[Json] = field(default_factory=list)
+    overdue: list[Json] = field(default_factory=list)
 
     # ---- the port
 
     def entries(self) -> list[Entry]:
         self.asked += 1
         return [
-            Entry(c.name, c.occurrence, c.args_digest, c.result, branch, branch not in self.left, c.effect)
+            Entry(
+                c.name,
+                c.occurrence,
+                c.args_digest,
+                c.result,
+                branch,
+                branch not in self.left,
+                c.effect,
+                c.arguments,
+            )
             for branch, c in self.calls
             if branch == self.branch or branch in self.seen | self.left
         ] + self.answers
@@ -60,6 +76,28 @@ class Journal:
         places = {(branch, c.name, c.occurrence) for branch, c in self.calls}
         assert (self.branch, call.name, call.occurrence) not in places, "the table's primary key"
         self.calls.append((self.branch, call))
+
+    def commit_time(self, call: Call) -> str:
+        told = replace(call, result=next(self.moments))
+        self.commit_call(told)
+        return told.result
+
+    def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
+        self.failed_use.append((call, used))
+
+    def note_log(self, line: LogLine) -> None:
+        self.lines.append(line)
+
+    def note_progress(self, progress: Json) -> None:
+        if self.lost:
+            raise LateResult
+        self.progress.append(progress)
+
+    def note_overdue(self, facts: Json) -> None:
+        self.overdue.append(facts)
+
+    def disconnect(self) -> None:
+        self.disconnected = True
 
     def approved_digest(self, approval_id: str) -> str:
         return self.votes.get(approval_id, "")
@@ -131,7 +169,13 @@ def context(journal: Journal, *, answers: Mapping[str, Any] | None = None, **cha
 
 
 def run(
-    body: Body, journal: Journal, *, approval: bool = False, retry: Retry | None = None, **how: Any
+    body: Body,
+    journal: Journal,
+    *,
+    approval: bool = False,
+    retry: Retry | None = None,
+    timeout: float | None = None,
+    **how: Any,
 ) -> Outcome:
     """One attempt of a step of one node with this body."""
     workflow = Workflow("test", state=State)
@@ -139,7 +183,7 @@ def run(
     if approval:
         workflow.approval(name="only", retry=policy)(body)
     else:
-        workflow.node(name="only", retry=policy)(body)
+        workflow.node(name="only", retry=policy, timeout=timeout)(body)
     step = LiveStep(lane="0", address="a", node="only", visit=1)
     state = workflow.schema.view(dict(State().__dict__))
-    return run_body(StepScope(workflow, step, state, context(journal, **how)))
+    return run_body(StepScope(workflow, step, state, context(journal, **how), seconds=timeout))

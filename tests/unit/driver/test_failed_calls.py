@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from runs.driver import Call, Completed, Context, Entry, Failed, Outcome, StepScope, run_body
+from runs.driver import Completed, Context, Failed, Outcome, StepScope, run_body
 from runs.engine import Retry, Workflow
 from runs.engine.position import LiveStep
+from tests.unit.driver.journal import Journal
 
 
 class State(BaseModel):
@@ -20,30 +21,11 @@ class Refusal(Exception):
     """No."""
 
 
-class NoJournal:
-    """A port on which nothing was committed yet."""
-
-    def __init__(self) -> None:
-        self.committed: list[Call] = []
-
-    def entries(self) -> list[Entry]:
-        return []
-
-    def before_call(self) -> None:
-        """It is ours."""
-
-    def commit_call(self, call: Call) -> None:
-        self.committed.append(call)
-
-    def approved_digest(self, approval_id: str) -> str:
-        return ""
-
-
 def refuse() -> None:
     raise Refusal("not today")
 
 
-def outcome(body: Callable[[Any, Context], Any], port: NoJournal) -> Outcome:
+def outcome(body: Callable[[Any, Context], Any], port: Journal) -> Outcome:
     workflow = Workflow("test", state=State)
     workflow.node(name="only", retry=Retry(attempts=2))(body)
     step = LiveStep(lane="0", address="a", node="only", visit=1)
@@ -58,7 +40,7 @@ def test_the_body_catches_what_the_function_raised_and_nothing_is_committed() ->
         except Refusal as refusal:
             return {"said": str(refusal)}
 
-    port = NoJournal()
+    port = Journal()
     assert outcome(body, port) == Completed({"said": "not today"})
     assert port.committed == []
 
@@ -67,7 +49,7 @@ def test_an_uncaught_error_fails_the_attempt_by_the_policy_of_its_call() -> None
     def body(state: Any, ctx: Context) -> Any:
         ctx.call(refuse, name="asking", retry=Retry(attempts=7))
 
-    failed = outcome(body, NoJournal())
+    failed = outcome(body, Journal())
     assert isinstance(failed, Failed)
     assert (failed.policy.attempts, failed.facts["call"]) == (7, "asking")
 
@@ -79,7 +61,7 @@ def test_another_error_after_a_caught_one_fails_by_the_policy_of_the_node() -> N
         except Refusal as refusal:
             raise LookupError("other") from refusal
 
-    failed = outcome(body, NoJournal())
+    failed = outcome(body, Journal())
     assert isinstance(failed, Failed)
     assert failed.policy.attempts == 2
     assert "call" not in failed.facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 
 from runs.engine import Retry, machine
 from runs.engine.retry import LONGEST_DELAY, ONCE
-from runs.errors import StateNotStorable, StepTimeout, WorkflowError
+from runs.errors import CallTimeout, StateNotStorable, StepError, StepTimeout, WorkflowError
 
 NUMBERS = st.floats(0, allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 5e-324, 1.0, 1e308])
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 0.1, 0.7, 1.0])
-FAILURES = st.integers(1, 50) | st.integers(1, 10**15)
+FAILURES = st.integers(1, 50) | st.integers(1, 10**15) | st.sampled_from([10**308, 10**309, 10**5_000])
 POLICIES = st.builds(Retry, initial=NUMBERS, multiplier=NUMBERS, max=NUMBERS, jitter=SHARES)
 
 
@@ -24,6 +25,28 @@ def test_a_wait_never_overflows_and_stays_within_its_bounds(
 ) -> None:
     delay = policy.delay(failures=failures, draw=draw)
     assert 0 <= delay <= min(policy.max, LONGEST_DELAY)
+
+
+@given(POLICIES, st.integers(1, 10**9), st.integers(1, 10**9), st.integers(0, 10**9), SHARES)
+def test_an_attempt_is_followed_by_another_only_within_the_budget(
+    policy: Retry, attempts: int, failures: int, crashes: int, draw: float
+) -> None:
+    """Crashes use the budget up as failures do, and the wait is that of the failures alone."""
+    allowed = replace(policy, attempts=attempts)
+    delay = machine.delay_of(allowed, OSError(), attempt=failures + crashes, failures=failures, draw=draw)
+    assert (delay is None) == (failures + crashes >= attempts)
+    assert delay is None or delay == policy.delay(failures=failures, draw=draw)
+
+
+TIMEOUTS = st.sampled_from([StepTimeout(), CallTimeout()])
+
+
+@given(TIMEOUTS)
+def test_a_timeout_follows_retry_on_and_give_up_on_like_any_error(late: StepError) -> None:
+    assert Retry().wants(late)
+    assert not Retry(give_up_on=(StepError,)).wants(late)
+    assert not Retry(retry_on=(OSError,)).wants(late)
+    assert Retry(retry_on=(OSError, StepTimeout, CallTimeout)).wants(late)
 
 
 @given(POLICIES, FAILURES, SHARES)
