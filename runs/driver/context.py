@@ -382,7 +382,7 @@ class Context(Waits):
             self.branch,
             True,
             call.effect,
-            call.arguments,
+            arguments=call.arguments,
         )
         with self._lock:
             assert self._entries is not None

@@ -60,7 +60,7 @@ class Journal:
                 branch,
                 branch not in self.left,
                 c.effect,
-                c.arguments,
+                arguments=c.arguments,
             )
             for branch, c in self.calls
             if branch == self.branch or branch in self.seen | self.left
