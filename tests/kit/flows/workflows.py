@@ -8,9 +8,10 @@ from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
 from tests.kit.flows.night import chain, deadly, pair, patient, rivals, thrice
+from tests.kit.flows.waiting import waiter
 from tests.kit.ledger import gate, stamp
 
-__all__ = ["chain", "deadly", "echo", "gated", "pair", "patient", "rivals", "thrice"]
+__all__ = ["chain", "deadly", "echo", "gated", "pair", "patient", "rivals", "thrice", "waiter"]
 
 
 class Note(BaseModel):
