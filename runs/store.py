@@ -1288,6 +1288,59 @@ def to_stop(*, limit: int = 200) -> list[Stop]:
     return list(Stop.objects.order_by("since", "run_id")[:limit])
 
 
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """A step that is ready again, and its run: status and end of the history, with the hash before."""
+
+    run_id: uuid.UUID
+    branch: int
+    address: str
+    status: str
+    seq: int
+    hash: bytes
+    before: bytes
+    at: datetime
+
+
+def due_timers(runs: Sequence[uuid.UUID] | None, *, limit: int, lock: bool = False) -> list[Any]:
+    """Timers that are due and all that their run waits for, with what there is to know of the run; of these runs, or any.
+
+    lock: lock the runs that nobody holds, and leave the others out.
+    """
+    text = statement("due_timers") + (" FOR NO KEY UPDATE OF run SKIP LOCKED" if lock else "")
+    connection.ensure_connection()
+    with connection.connection.cursor(row_factory=namedtuple_row) as cursor:
+        cursor.execute(text, {"runs": None if runs is None else list(runs), "limit": limit})
+        found: list[Any] = cursor.fetchall()
+    return found
+
+
+def wake_all(awake: Sequence[Awake]) -> None:
+    """Store that steps are ready, each all that its locked run was waiting for. Two statements for all of them.
+
+    They count as told long ago: the sweeper tells workers as there is room for hints.
+    """
+    columns: dict[str, list[Any]] = {name: [getattr(one, name) for one in awake] for name in Awake.__slots__}
+    with connection.cursor() as cursor:
+        cursor.execute(_WAKE_STEPS, columns)
+        cursor.execute(_WAKE_RUNS, columns)
+
+
+_WAKE_STEPS: Final = """
+    UPDATE runs_step step SET status = 'ready', token = NULL, lease_until = NULL, error = NULL,
+      hinted_at = now() - interval '1 hour'
+    FROM unnest(%(run_id)s::uuid[], %(branch)s::int[], %(address)s::text[]) AS awake (run_id, branch, address)
+    WHERE (step.run_id, step.branch, step.address) = (awake.run_id, awake.branch, awake.address)
+"""
+_WAKE_RUNS: Final = """
+    UPDATE runs_run run SET status = awake.status, seq = awake.seq, head_hash = awake.hash, prev_hash = awake.before,
+      waiting_for = '[]', version = run.version + 1, updated_at = awake.at
+    FROM unnest(%(run_id)s::uuid[], %(status)s::text[], %(seq)s::bigint[], %(hash)s::bytea[], %(before)s::bytea[],
+      %(at)s::timestamptz[]) AS awake (run_id, status, seq, hash, before, at)
+    WHERE run.id = awake.run_id
+"""
+
+
 def ended_children(*, limit: int = 500) -> list[Wait]:
     """Open waits for children that have ended, in the order of their ends."""
     found = Wait.objects.filter(closed_at=None, child__isnull=False, child__finished_at__isnull=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -33,10 +34,12 @@ from runs.errors import (
 from runs.models import Run, Step, Stop, Wait
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
+from runs.operations.timing import BATCH, fire_timers
 from runs.operations.waking import wake
 from runs.policies import SYSTEM
 
 SWEEPER: Final = "sweeper"
+ROUND_SECONDS: Final = 2.0  # after which a round leaves what is due to the next one
 LEVELS: Final = 20  # of a tree of runs that one round goes down
 QUEUE_FULL_AT: Final = 500  # with so many hints in the broker, more would only fill it
 Item = TypeVar("Item")
@@ -68,12 +71,15 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
     with store.sweeping(lock) as alone:
         if not alone:
             return None
-        swept = Swept()
+        swept, until = Swept(), time.monotonic() + ROUND_SECONDS
         swept.suspected_dead = len(store.suspect_children())
         swept.taken_over = _each(store.lapsed_steps(), _take_over, swept)
         swept.stopped = _stop_children(swept)
         swept.run_out = _each(store.overdue_runs(), _run_out, swept)
+        swept.woken = _fire_timers(until)
         for wait in store.due_waits():
+            if time.monotonic() > until:
+                break  # a worker that has died must not wait for all of them
             if wait.name:
                 swept.woken += _each([wait], _wake_body, swept)
             elif wait.kind == "retry":
@@ -184,6 +190,16 @@ def _wake(wait: Wait) -> bool:
             return False
         _commit(run, machine.wake(facts, live), facts.position)
         return True
+
+
+def _fire_timers(until: float) -> int:
+    """Timers that are all that their runs wait for, batch by batch, for as long as a round may take."""
+    fired = 0
+    while (some := fire_timers()) > 0:
+        fired += some
+        if some < BATCH or time.monotonic() > until:
+            break
+    return fired
 
 
 def _wake_body(wait: Wait) -> bool:

@@ -43,8 +43,9 @@ def leads(
 
 
 def path(workflow: Workflow | None, node: str, outcome: str) -> tuple[str, ...] | None:
-    """The nodes that follow an outcome for as long as there is one way only; None if nothing is known."""
-    if workflow is None or node not in workflow.nodes:
+    """The nodes that follow an outcome for as long as there is one way only; None if nothing is known: of a question in the
+    middle of code only the code knows."""
+    if workflow is None or node not in workflow.nodes or workflow.nodes[node].approval is None:
         return None
     way = workflow.way(node)
     targets = {"approve": way.plain, **way.outcomes}

@@ -10,9 +10,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from runs import operations, store, workflows
-from runs.engine import Action, Workflow
+from runs.engine import Action, Timer, Workflow
 from runs.models import JournalEntry, Run, Step, Wait
+from runs.operations.timing import fire_timers
+from runs.operations.waking import wake
 from tests.integration.core.conftest import House, by_sql, error_of, history_is_whole, kinds_of
+from tests.kit.racing import holding
 
 Define = Callable[..., Workflow]
 
@@ -154,4 +157,84 @@ def test_timers_are_fired_in_order_and_in_bounded_batches(house: House, define: 
         pass_time(run, seconds=7200 - place * 60)
     due = store.due_waits(limit=2)
     assert [wait.run_id for wait in due] == [runs[0].pk, runs[1].pk]
-    assert house.sweep().woken == 3
+    assert fire_timers(limit=2) == 2
+    assert [run.status for run in map(_again, runs)] == ["queued", "queued", "waiting"]
+    assert house.sweep().woken == 1
+    for run in runs:
+        assert kinds_of(run)[-1] == "timer_fired"
+        assert history_is_whole(run)
+        assert (run.waiting_for, house.work(run).status) == ([], "completed")
+        assert history_is_whole(run)
+
+
+def _again(run: Run) -> Run:
+    run.refresh_from_db()
+    return run
+
+
+@pytest.mark.parametrize("other", ["race", "lanes"])
+def test_what_is_not_only_a_timer_is_woken_by_itself(house: House, define: Define, other: str) -> None:
+    if other == "lanes":
+        split(define)
+    else:
+        flow = define("split")
+        flow.node(name="only")(lambda state, ctx: {"log": [ctx.first_of(a=Timer("1h")).winner]})
+        workflows.register(flow)
+    run = house.work(house.submit("split"))
+    pass_time(run)
+    assert fire_timers() == 0
+    assert house.sweep().woken == 1
+    assert history_is_whole(run)
+
+
+def test_a_run_that_somebody_holds_is_left_for_the_next_round(house: House, define: Define) -> None:
+    """Also one whose wait was closed while the sweeper looked."""
+    napping(define)
+    run = house.work(house.submit("nap"))
+    pass_time(run)
+    with holding(run.pk):
+        assert fire_timers() == 0
+    operations.cancel(actor=house.olga, run_id=run.pk)
+    assert fire_timers() == 0
+
+
+def test_the_fast_way_and_the_other_write_the_same(house: House, define: Define) -> None:
+    """Row for row, but for times, salts and hashes."""
+    napping(define)
+    one, other = (house.work(house.submit("nap")) for _ in range(2))
+    for run in (one, other):
+        pass_time(run)
+    assert wake(Wait.objects.get(run=one))
+    assert fire_timers() == 1
+    assert _told(one) == _told(other)
+
+
+def _told(run: Run) -> list[Any]:
+    run.refresh_from_db()
+    left_out = {
+        "id",
+        "run_id",
+        "pk",
+        "hash",
+        "salt",
+        "payload",
+        "payload_hash",
+        "result",
+        "hinted_at",
+        "call_key",
+    }
+    rows = [
+        *run.events.order_by("seq"),
+        *run.journal.order_by("name"),
+        *run.waits.order_by("id"),
+        *run.steps.order_by("address"),
+    ]
+    told = [
+        {
+            name: value
+            for name, value in vars(row).items()
+            if name not in left_out and not name.startswith("_") and not isinstance(value, datetime)
+        }
+        for row in rows
+    ]
+    return [*told, run.status, run.version, run.seq, run.waiting_for, run.head, run.error]

@@ -10,10 +10,10 @@ from django.test import Client
 from pydantic import BaseModel
 
 from runs import workflows
-from runs.engine import Workflow
+from runs.engine import Action, Workflow
 from runs.models import Run, Signal
 from runs.policies import Actor
-from tests.integration.core.conftest import House, state_of
+from tests.integration.core.conftest import House, open_approval, state_of
 
 ClientOf = Callable[[Actor], Client]
 
@@ -64,3 +64,27 @@ def test_parent_and_child_lead_to_each_other(house: House, flows: None, client_o
     assert f'href="/runs/{child.pk}/"' in page
     assert f'href="/runs/{run.pk}/"' in client.get(f"/runs/{child.pk}/").content.decode()
     assert "Waiting" in client.get("/runs/").content.decode()
+
+
+def test_a_question_in_the_middle_of_code_has_the_same_card(
+    house: House, client_of: ClientOf, flows: None
+) -> None:
+    """It says nothing of where a reject leads: only the code knows."""
+    flow = Workflow("asker", state=State)
+    action = Action("pay", {"amount": 5}, editable=["amount"])
+    flow.node(name="only")(lambda state, ctx: {"x": ctx.ask(action, reviewers=["finance"], due="1h").args})
+    workflows.register(flow)
+    run = house.work(house.submit("asker"))
+    approval, client = open_approval(run), client_of(house.frida)
+    for path in ("/inbox/", f"/inbox/{approval.pk}/", f"/inbox/{approval.pk}/edit/", f"/runs/{run.pk}/"):
+        answer = client.get(path)
+        assert answer.status_code == 200, path
+    card = client.get(f"/inbox/{approval.pk}/").content.decode()
+    assert "Runs nothing of this" in card
+    assert "ends as failed" not in card
+    house.answer(approval, "approve")
+    house.work(run)
+    assert state_of(run)["x"] == {"amount": 5}
+    assert client.get(f"/inbox/{approval.pk}/").status_code == 200
+    assert client.get(f"/runs/{run.pk}/").status_code == 200
+    workflows.unregister("asker")

@@ -19,7 +19,9 @@ from runs.engine.machine import Aggregate, Resolved, Transition
 from runs.engine.patch import Recorder
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, RunStatus, StepStatus
+from runs.engine.waits import Satisfied, Wanted
 
+GO = Wanted("signal", "go", "0", "")
 ACTIVE = (StepStatus.READY, StepStatus.EXECUTING)
 
 
@@ -88,6 +90,9 @@ class Simulation:
     committed: list[tuple[int, str]] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
+    waits: Callable[[LiveStep], bool] = lambda step: False
+    parked: list[str] = field(default_factory=list)
+    answered: dict[str, int] = field(default_factory=dict)  # by address: the head before the answer
     local_commits: int = 0
 
     def __post_init__(self) -> None:
@@ -185,8 +190,10 @@ class Simulation:
                 if row.step.address not in {change.address for change in transition.steps}:
                     row.status, row.token = StepStatus.VOID if void else StepStatus.CANCELLED, 0
             self.opened.clear()
+            self.parked.clear()
         if transition.raise_epoch:
             self.epoch += 1
+        self._answer(transition)
         for change in transition.steps:
             changed = self.rows.get((self.branch, change.address))
             if changed is None:
@@ -211,6 +218,14 @@ class Simulation:
         self.status = transition.status or self.status
         if transition.ended and self.status == RunStatus.COMPLETED:
             self.output = transition.output
+
+    def _answer(self, transition: Transition) -> None:
+        """What bodies wait for from now on, and what they wait for no longer."""
+        self.parked = [a for a in self.parked if a not in transition.close_waits_of]
+        self.parked += [transition.steps[0].address for _ in transition.wanted]
+        for address, _, _ in transition.close_places:
+            assert address not in self.answered, "something is answered twice"
+            self.answered[address] = self.head
 
     def _note_commit(self, address: str) -> None:
         assert (self.branch, address) not in self.committed, "a step is committed twice"
@@ -258,7 +273,11 @@ class Simulation:
             self._under_lock(worker, lambda run: machine.fail(run, step, facts, attempt=1, delay=None))
             return None
         update: Any = None
-        match at.phase(view, step, node):
+        phase = at.phase(view, step, node)
+        if phase in ("body", "item") and self.waits(step) and step.address not in self.answered:
+            self._under_lock(worker, lambda run: machine.suspend(run, step, [GO]))
+            return None
+        match phase:
             case "list":
                 self.items[step.address] = [
                     f"{step.node}{n}" for n in range(number(step.address, "items") % 4)
@@ -345,7 +364,25 @@ class Simulation:
         decision = {"approval": address, "actions": [], "at": "", "comment": ""}
         self.commit(machine.answer(run, step, "approve", decision), run.position)
 
+    def wake(self, address: str) -> None:
+        """What a step waits for is there: a signal that nothing else takes."""
+        run = self.aggregate(at.lane_of(self.document, address))
+        step = at.find(run.position, address)
+        assert step is not None
+        found = Satisfied(
+            "signal",
+            GO.name,
+            GO.occurrence,
+            "",
+            {},
+            "signal_taken",
+            checkpoint="signal",
+            taken=("go", len(self.points)),
+        )
+        self.commit(machine.satisfy(run, step, found), run.position)
+
     def rewind(self, no: int) -> None:
+        self.answered = {address: after for address, after in self.answered.items() if after < no}
         document = self.read(no)
         run = self.aggregate()
         transition = machine.rewind(run, document, {}, {}, {})
@@ -373,7 +410,7 @@ class Simulation:
         rows = {row.step.address: row.status for row in self.live()}
         if self.status in TERMINAL:
             assert rows == {}, "a run that has ended owns steps"
-            assert self.opened == []
+            assert (self.opened, self.parked) == ([], [])
             return
         assert at.live_steps(document), "nothing is left to do, and the run has not ended"
         known = {step.address for step in at.all_steps(document)}
@@ -422,6 +459,8 @@ def finish_in_order(simulation: Simulation, *, most: int = 400) -> bool:
             assert worker is not None
             while worker is not None:
                 worker = simulation.finish(worker)
+        elif simulation.parked:
+            simulation.wake(simulation.parked[0])
         else:
             simulation.answer(simulation.opened[0])
     return False

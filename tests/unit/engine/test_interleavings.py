@@ -1,5 +1,6 @@
 """Random workflows under random interleavings: finish order, crashes at every boundary, late results, duplicates, failures
-with Retry, rewinds. Whatever happens, the same decisions end in the same state, and nothing is committed twice."""
+with Retry, rewinds, bodies that wait. Whatever happens, the same decisions end in the same state, nothing is committed twice.
+"""
 
 from __future__ import annotations
 
@@ -86,12 +87,14 @@ def reference(workflow: Workflow) -> Simulation:
 def test_every_interleaving_ends_in_the_same_state(workflow: Workflow, data: st.DataObject) -> None:
     expected = reference(workflow)
     failing = data.draw(st.integers(0, 6), "one step in so many fails at first")
+    waiting = data.draw(st.integers(0, 4), "one body in so many waits for a signal")
     simulation = Simulation(
         workflow,
         fails=lambda step, attempt: (
             bool(failing) and attempt == 1 and number(step.address, "fail") % failing == 0
         ),
         snapshot_every=data.draw(st.integers(1, 9)),
+        waits=lambda step: bool(waiting) and number(step.address, "wait") % waiting == 0,
     )
     held: list[Worker] = []
     late: list[Worker] = []
@@ -123,6 +126,7 @@ def _one_event(simulation: Simulation, data: st.DataObject, held: list[Worker], 
     ready = [row.step.address for row in simulation.live(StepStatus.READY)]
     choices = ["claim"] * bool(ready) + ["finish", "finish", "crash"] * bool(held)
     choices += ["answer"] * bool(simulation.opened) + ["late"] * bool(late)
+    choices += ["wake"] * bool(simulation.parked)
     if simulation.points[-1].no < 60:
         choices += ["rewind"] * (data.draw(st.integers(0, 25)) == 0)
     match data.draw(st.sampled_from(choices)):
@@ -144,14 +148,20 @@ def _one_event(simulation: Simulation, data: st.DataObject, held: list[Worker], 
             late.append(worker)
         case "answer":
             simulation.answer(data.draw(st.sampled_from(simulation.opened)))
+        case "wake":
+            simulation.wake(data.draw(st.sampled_from(simulation.parked)))
         case "late":
             _must_be_refused(simulation, late.pop())
         case "rewind":
             no = data.draw(st.integers(0, len(simulation.points) - 1))
-            if at.live_steps(simulation.read(no)):
-                simulation.rewind(no)
-                late += held
-                held.clear()
+            _rewind(simulation, no, held, late)
+
+
+def _rewind(simulation: Simulation, no: int, held: list[Worker], late: list[Worker]) -> None:
+    if at.live_steps(simulation.read(no)):
+        simulation.rewind(no)
+        late += held
+        held.clear()
 
 
 def _must_be_refused(simulation: Simulation, worker: Worker) -> None:
