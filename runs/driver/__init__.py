@@ -1,5 +1,6 @@
 """The driver: runs the body of one node, with a context that journals its calls."""
 
+from runs.driver import secrets
 from runs.driver.body import Asked, Completed, Failed, Outcome, Reopened, StepScope, run_body
 from runs.driver.context import Approved, Context
 from runs.driver.phases import ITEMS, Entered, ItemDone, Listed, run_step
@@ -26,4 +27,5 @@ __all__ = [
     "Used",
     "run_body",
     "run_step",
+    "secrets",
 ]
