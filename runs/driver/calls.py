@@ -202,10 +202,11 @@ def together(
             if isinstance(made, BaseException):
                 raise made
             yield made
-    finally:
+    except BaseException:
         for thread in crew:
             if thread.is_alive() and thread.ident:
                 watchdog.current().interrupt(thread.ident)
+        raise
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
-from tests.kit.flows.night import chain, deadly, pair, patient, rivals, tardy, thrice
+from tests.kit.flows.night import chain, crew, deadly, pair, patient, rivals, tardy, thrice
 from tests.kit.ledger import gate, stamp
 
-__all__ = ["chain", "deadly", "echo", "gated", "pair", "patient", "rivals", "tardy", "thrice"]
+__all__ = ["chain", "crew", "deadly", "echo", "gated", "pair", "patient", "rivals", "tardy", "thrice"]
 
 
 class Note(BaseModel):
