@@ -18,6 +18,7 @@ from runs.models import (
     Run,
     ServiceBeat,
     Team,
+    Usage,
     User,
     Vote,
     Wait,
@@ -61,7 +62,8 @@ _look(Run, "id", "workflow", "status", "requester", "created_at", hidden=("head_
 _look(Approval, "id", "title", "status", "outcome", "opened_at", "due_at")
 _look(Vote, "approval", "version", "user", "outcome", "decisive", "at")
 _look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
+_look(Usage, "run", "node", "call", "model", "model_tokens_in", "model_tokens_out", "cost", "currency", "at")
 _look(OperationalNote, "run", "kind", "at")
 _look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome")
-_look(WorkerChild, "id", "host", "pid", "started_at", "gone_at")
+_look(WorkerChild, "id", "host", "pid", "started_at", "leaving_at", "gone_at")
 _look(ServiceBeat, "name", "at")

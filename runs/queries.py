@@ -481,10 +481,13 @@ def calls_in(run_id: UUID, steps: Sequence[Step]) -> list[JournalEntry]:
     )
 
 
-def spent_in(run_id: UUID) -> dict[CallPlace, Spent]:
-    """What each call of a run used of paid models, on all branches: what was paid is paid. One query."""
+def spent_in(run_id: UUID, addresses: Iterable[str] | None = None) -> dict[CallPlace, Spent]:
+    """What each call of a run (of these steps) used of paid models, on all branches: what was paid is paid. One query."""
     found: dict[CallPlace, Spent] = {}
-    for *place, spent in _spent(Usage.objects.filter(run=run_id), "branch", "address", "call", "occurrence"):
+    rows = Usage.objects.filter(run=run_id)
+    if addresses is not None:
+        rows = rows.filter(address__in=set(addresses))
+    for *place, spent in _spent(rows, "branch", "address", "call", "occurrence"):
         found.setdefault((place[0], place[1], place[2], place[3]), Spent()).add(spent)
     return found
 

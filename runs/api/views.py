@@ -188,7 +188,7 @@ class RunSteps(Endpoint):
         run = queries.run_mark(actor_of(request).project.pk, id)
         after = parameters.moment_branch_address(wanted.cursor)
         page = queries.visits(run.pk, branch=wanted.branch, after=after, limit=wanted.limit)
-        spent = queries.spent_in(run.pk)
+        spent = queries.spent_in(run.pk, [step.address for step in page.rows])
         items = [documents.step_document(visit, spent) for visit in queries.calls_of(page.rows)]
         last = page.rows[-1] if page.more else None
         return rendered(

@@ -1,5 +1,6 @@
 """The driver: runs the body of one node, with a context that journals its calls."""
 
+from runs.driver import secrets
 from runs.driver.body import Asked, Completed, Failed, Outcome, Reopened, StepScope, Suspended, run_body
 from runs.driver.context import Context
 from runs.driver.decisions import Answer, Approved
@@ -32,4 +33,5 @@ __all__ = [
     "Used",
     "run_body",
     "run_step",
+    "secrets",
 ]

@@ -23,23 +23,27 @@ class Aside:
         self._questions: SimpleQueue[_Item | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._closed = False
 
     def ask(self, question: Callable[[], Answer]) -> Future[Answer]:
+        """Raises RuntimeError once it is closed."""
+        future: Future[Answer] = Future()
         with self._starting:
+            if self._closed:
+                raise RuntimeError("the step has ended")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._answer, name="port", daemon=True)
                 self._thread.start()
-        future: Future[Answer] = Future()
-        self._questions.put((question, future))
+            self._questions.put((question, future))
         return future
 
     def close(self, last: Callable[[], None]) -> None:
-        if self._thread is None:
-            return
-        self._questions.put((last, Future()))
-        self._questions.put(None)
-        self._thread.join()
-        self._thread = None
+        with self._starting:
+            self._closed = True
+        if self._thread is not None:
+            self._questions.put((last, Future()))
+            self._questions.put(None)
+            self._thread.join()
 
     def _answer(self) -> None:
         while (item := self._questions.get()) is not None:

@@ -200,12 +200,13 @@ def together(
         for _ in requests:
             made = done.get()
             if isinstance(made, BaseException):
-                raise made
+                raise made  # noqa: TRY301  # what ended a thread ends the body
             yield made
-    finally:
+    except BaseException:
         for thread in crew:
             if thread.is_alive() and thread.ident:
                 watchdog.current().interrupt(thread.ident)
+        raise
 
 
 def is_async(function: Callable[..., Any]) -> bool:

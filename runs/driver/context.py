@@ -232,6 +232,7 @@ class Context(Waits):
         known = self._known(request)
         if known is None:
             await self._wait_for(self._aside.ask(self.port.before_call))
+            self._write_progress()
             made = await self._amake(request)
             if made.call is None:
                 known = self._settle(made)

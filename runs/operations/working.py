@@ -39,6 +39,7 @@ from runs.driver import (
     Suspended,
     Used,
     run_step,
+    secrets,
 )
 from runs.engine import Workflow, canonical, machine
 from runs.engine import position as at
@@ -401,7 +402,7 @@ class Slice:
             if not self.run.values:
                 self.run.values = schema.load(at.lane_state(self.run.position, lane))
         except StepError as error:
-            return Failed(error, machine.error_of(error), self.workflow.nodes[held.step.node].retry)
+            return Failed(error, _facts_of(error), self.workflow.nodes[held.step.node].retry)
         context = Context(
             run_id=self.run.run_id,
             node=held.step.node,
@@ -444,7 +445,7 @@ class Slice:
                 return self._commit_step(transition, resolved)
             return self._take_next(self._commit(lambda run: machine.settle(run, step, resolved)))
         except _Refused as refused:
-            return Failed(refused.error, machine.error_of(refused.error), node.retry)
+            return Failed(refused.error, _facts_of(refused.error), node.retry)
 
     def _resolve(self, update: Any) -> tuple[machine.Resolved, Transition | None]:
         """What the update comes to, and the transition if it concerns this lane alone."""
@@ -601,6 +602,12 @@ def _refusing(command: Callable[[], Result]) -> Result:
         return command()
     except Exception as error:
         raise _Refused(error) from error
+
+
+def _facts_of(error: Exception) -> dict[str, Json]:
+    """An error of a validator or a router as data; it may quote what the body returned."""
+    facts: dict[str, Json] = secrets.redacted(machine.error_of(error))
+    return facts
 
 
 def _known(transition: Transition, position: dict[str, Any], run: Run) -> tuple[Transition, dict[str, Any]]:

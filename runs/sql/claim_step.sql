@@ -3,6 +3,6 @@
 UPDATE runs_step SET
   status = 'executing', token = %(token)s, worker = %(worker)s,
   lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
-  entries = entries + 1, entered_at = now(), started_at = coalesce(started_at, now()), overdue = NULL
+  entries = entries + 1, entered_at = now(), started_at = coalesce(started_at, now()), overdue = NULL, progress = NULL
 WHERE run_id = %(run)s AND branch = %(branch)s AND address = %(address)s AND status = 'ready'
 RETURNING lane, node, visit, failures, crashes, earlier, entries, worked

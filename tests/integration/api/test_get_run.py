@@ -89,7 +89,7 @@ def test_a_run_costs_the_same_queries_whatever_it_holds(
     run, _ = house.parked("pays", x=[1] * 1000)
     with django_assert_num_queries(
         8
-    ):  # token, member, run, position (2), approvals with votes (2), children; deciding asks teams
+    ):  # token, member, run, position (2), usage, approvals with votes (2), children; deciding asks teams
         shop.get(f"runs/{run.pk}")
 
 

@@ -277,6 +277,16 @@ def test_a_secret_is_nowhere_in_the_database(house: House, define: Define, secre
     assert secret[:16] not in stored
 
 
+def test_an_error_about_what_was_returned_quotes_no_secret(house: House, define: Define, secret: str) -> None:
+    """Validators quote what they refuse."""
+    only(define("quoted"), lambda state, ctx: {"log": [ctx.secret("shop"), object()]})
+    only(define("wrong"), lambda state, ctx: {ctx.secret("shop"): 1, "log": ctx.secret("shop")})
+    for name in ("quoted", "wrong"):
+        run = house.work(house.submit(name))
+        assert run.status == "failed"
+    assert secret[:16] not in everything_stored()
+
+
 def test_a_missing_secret_fails_the_step_saying_where_it_was_looked_for(house: House, define: Define) -> None:
     only(define("careless"), lambda state, ctx: ctx.secret("nowhere"))
     run = house.work(house.submit("careless"))

@@ -165,6 +165,25 @@ def die(state: Night, ctx: Any) -> dict[str, Any]:
     return {"done": ["die"]}
 
 
+# ---- three calls at once, each of which may wait at its gate
+
+crew = Workflow("crew", version=1, state=Night)
+
+
+def _errand(state: Night, what: str) -> str:
+    stamp(name=state.name, step=what)
+    pause(state, what)
+    return what.upper()
+
+
+@crew.node
+def errands(state: Night, ctx: Any) -> dict[str, Any]:
+    stamp(name=state.name, step="errands", attempt=ctx.attempt)
+    found = ctx.gather(*(ctx.later(partial(_errand, state), what, name=what) for what in ("a", "b", "c")))
+    same = ctx.map(partial(_errand, state), ["x", "y", "z"], name="same")
+    return {"value": found + same, "done": ["errands"]}
+
+
 # ---- a step that takes too long, at its first attempt
 
 tardy = Workflow("tardy", version=1, state=Night)

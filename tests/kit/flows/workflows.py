@@ -8,13 +8,14 @@ from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
 from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
-from tests.kit.flows.night import chain, deadly, pair, patient, rivals, tardy, thrice
+from tests.kit.flows.night import chain, crew, deadly, pair, patient, rivals, tardy, thrice
 from tests.kit.flows.waiting import waiter
 from tests.kit.ledger import gate, stamp
 
 __all__ = [
     "brittle",
     "chain",
+    "crew",
     "deadly",
     "deep",
     "echo",

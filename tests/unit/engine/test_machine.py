@@ -517,6 +517,18 @@ def test_a_step_taken_over_is_ready_again_until_it_has_ended_too_many_workers() 
     assert (tape.status, tape.error["code"], tape.error["crashes"]) == (RunStatus.FAILED, "poisoned", 3)
 
 
+def test_a_step_that_was_handed_over_is_ready_and_nothing_counts_against_it() -> None:
+    """A worker was asked to end, as often as there are deploys."""
+    tape = Tape.submitted(line("a"))
+    for _ in range(5):
+        step = tape.claim()
+        transition = tape.take(machine.hand_over(tape.run, step, worker="7"), "take_over")
+        assert (tape.status, transition.ready) == (RunStatus.QUEUED, [step.address])
+    row = tape.rows[1, step.address]
+    assert (row.crashes, row.failures) == (0, 0)
+    assert transition.events[0].kind == "step_handed_over"
+
+
 def test_a_run_that_cannot_go_on_is_given_up_whatever_it_does() -> None:
     for status in RunStatus:
         if status in ("completed", "failed", "cancelled"):

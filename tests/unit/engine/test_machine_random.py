@@ -228,6 +228,19 @@ class Run(RuleBasedStateMachine):
         )
         assert self.tape.ended == (crashes == 3)
 
+    @precondition(lambda self: self.at_work(approval=True) or self.at_work(approval=False))
+    @rule()
+    def hand_over(self) -> None:
+        row = self.tape.row
+        counted = row.crashes, row.failures
+        self.attempt(
+            "hand over",
+            RunEvent.TAKEN_OVER,
+            lambda: machine.hand_over(self.tape.run, self.last, worker="1"),
+        )
+        assert (self.tape.row.crashes, self.tape.row.failures) == counted
+        assert not self.tape.ended
+
     # ---- people
 
     @precondition(lambda self: self.waits_for("approval"))
@@ -308,6 +321,7 @@ class Run(RuleBasedStateMachine):
             lambda: machine.wake(run, step),
             lambda: machine.take_over(run, step, reason="", crashes=1, limit=3, worker=""),
             lambda: machine.take_over(run, step, reason="", crashes=3, limit=3, worker=""),
+            lambda: machine.hand_over(run, step, worker=""),
             lambda: machine.reopen(run, step, reason=""),
             lambda: machine.cancel(run.status, reason=""),
             lambda: machine.answer(run, step, "approve", decision),
