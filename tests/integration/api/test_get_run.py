@@ -88,7 +88,7 @@ def test_a_run_costs_the_same_queries_whatever_it_holds(
     pay_flow(define("pays"))
     run, _ = house.parked("pays", x=[1] * 1000)
     with django_assert_num_queries(
-        8
+        9
     ):  # token, member, run, position (2), usage, approvals with votes (2), children; deciding asks teams
         shop.get(f"runs/{run.pk}")
 
