@@ -11,7 +11,7 @@ from typing import Any
 from billiard import active_children
 from celery import shared_task, signals
 
-from runs import operations
+from runs import operations, store
 from runs.dispatch import ADVANCE, WAKE_PARENT
 
 
@@ -29,6 +29,7 @@ def wake_parent(run_id: str) -> None:
 def _check_workflows(**_: Any) -> None:
     """A graph that changed without a new version stops the start of the worker, before it takes anything."""
     operations.register_workflows()
+    store.disconnect()  # a child must not inherit the connection: it may be dead by the time of the fork
 
 
 @signals.worker_process_init.connect
