@@ -10,14 +10,21 @@ from typing import Any
 
 from billiard import active_children
 from celery import shared_task, signals
+from django.conf import settings
 
 from runs import operations
-from runs.dispatch import ADVANCE
+from runs.dispatch import ADVANCE, RETENTION
 
 
 @shared_task(name=ADVANCE, ignore_result=True)
 def advance(run_id: str, branch: int, address: str) -> None:
     operations.advance(run_id=uuid.UUID(run_id), branch=branch, address=address)
+
+
+@shared_task(name=RETENTION, ignore_result=True)
+def keep_house() -> None:
+    if settings.HITL_RETENTION:
+        operations.keep_house()
 
 
 @signals.worker_init.connect

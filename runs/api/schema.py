@@ -67,7 +67,9 @@ PEOPLE: Final = ("not_found", "missing_scope", "not_a_candidate", "self_approval
 STEERING: Final = (
     *PEOPLE,
     "unknown_checkpoint",
+    "checkpoint_removed",
     "checkpoint_unreadable",
+    "erased",
     "nothing_to_run",
     "stale_version",
     "reason_required",

@@ -38,7 +38,7 @@ class Run(models.Model):
     version: raised by run-wide transitions and decisions; people's requests name the one they saw.
     epoch: the run's fence, raised by rewind and cancel. head: the checkpoint the run stands at; checkpoint_no: the last
     number given. seq, head_hash, prev_hash: end of the history. snapshot_no, patch_weight, snapshot_size: when the next
-    snapshot is due (0: the next checkpoint is one).
+    snapshot is due (0: the next checkpoint is one). erasure: by whom and why its content was erased.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -71,9 +71,15 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
+    compacted_at = models.DateTimeField(null=True)
+    erased_at = models.DateTimeField(null=True)
+    erasure = models.JSONField(null=True)
 
     class Meta:
         indexes = [
+            models.Index(
+                fields=["finished_at", "id"], condition=Q(finished_at__isnull=False), name="run_ended"
+            ),
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
         ]
@@ -89,6 +95,11 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"),
                 name="run_failed_has_error",
+            ),
+            models.CheckConstraint(
+                condition=Q(erased_at__isnull=True, erasure__isnull=True)
+                | Q(erased_at__isnull=False, erasure__isnull=False, finished_at__isnull=False),
+                name="run_erased_is_told",
             ),
             models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
         ]
@@ -282,6 +293,7 @@ class Wait(models.Model):
 
     class Meta:
         indexes = [
+            models.Index(fields=["closed_at"], condition=Q(closed_at__isnull=False), name="wait_closed"),
             models.Index(
                 fields=["due_at"], condition=Q(closed_at__isnull=True, due_at__isnull=False), name="wait_due"
             ),

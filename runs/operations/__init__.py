@@ -3,6 +3,7 @@
 from runs.engine.approval import ActionDecision
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
+from runs.operations.keeping import Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.registering import register_workflows
 from runs.operations.steering import (
     CallPreview,
@@ -27,6 +28,7 @@ __all__ = [
     "CallPreview",
     "Decided",
     "Idempotency",
+    "Kept",
     "RetryPreview",
     "RewindPreview",
     "StepPreview",
@@ -39,16 +41,21 @@ __all__ = [
     "create_token",
     "decide",
     "edit_state",
+    "erase",
     "expire",
+    "hold",
+    "keep_house",
     "leave",
     "only_approval",
     "preview_retry",
     "preview_rewind",
     "register_workflows",
+    "release",
     "retry",
     "revise",
     "revoke_token",
     "rewind",
+    "set_policy",
     "stop_soon",
     "submit",
     "sweep",

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import Error, transaction
 
-from runs import dispatch, store, workflows
+from runs import dispatch, queries, store, workflows
 from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.machine import Aggregate, Transition
@@ -20,15 +20,16 @@ from runs.policies import Actor
 
 
 @contextmanager
-def verb(actor: Actor, name: str, target: object) -> Iterator[None]:
+def verb(actor: Actor, name: str, target: object, *, reason: str = "") -> Iterator[None]:
     """A durable transaction for one verb of a person, with its audit entry; a refusal is written down too."""
     try:
         with transaction.atomic(durable=True):
             yield
-            _audit(actor, name, target, "done")
+            _audit(actor, name, target, "done", reason=reason)
     except (Forbidden, NotFound) as refusal:
-        audit_denied(actor, name, target, refusal.code)
-        raise
+        told = queries.gone_or(actor.project.pk, target, refusal)
+        audit_denied(actor, name, target, told.code)
+        raise told from None
     except Error as error:
         raise store.refusal_of(error) from error
 
@@ -51,7 +52,7 @@ def audit_denied(actor: Actor, name: str, target: object, code: str) -> None:
     _audit(actor, name, target, f"denied: {code}")
 
 
-def _audit(actor: Actor, name: str, target: object, outcome: str) -> None:
+def _audit(actor: Actor, name: str, target: object, outcome: str, *, reason: str = "") -> None:
     AuditEntry.objects.create(
         project=actor.project,
         user_name=actor.user.username,
@@ -60,6 +61,7 @@ def _audit(actor: Actor, name: str, target: object, outcome: str) -> None:
         verb=name,
         target=canonical.visible(str(target)[:120])[:120],
         outcome=outcome,
+        reason=reason,
     )
 
 
