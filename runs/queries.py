@@ -27,6 +27,7 @@ from runs.models import (
     Checkpoint,
     Event,
     JournalEntry,
+    LegalHold,
     Project,
     Revision,
     Run,
@@ -98,6 +99,12 @@ def run(project_id: UUID, run_id: UUID) -> Run:
     found = rows.filter(project=project_id, pk=run_id).first()
     if found is None:
         raise gone_or(project_id, run_id, NotFound())
+    return found
+
+
+def hold_of(run: Run) -> LegalHold | None:
+    """The legal hold that a run is under. One query, none for a run of `run`."""
+    found: LegalHold | None = getattr(run, "hold", None)
     return found
 
 

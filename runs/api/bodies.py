@@ -209,6 +209,19 @@ class CancelBody(Body):
     reason: Text = ""
 
 
+class HoldBody(Body):
+    """Why nothing of a run may be removed."""
+
+    reason: Text
+
+
+class EraseBody(Body):
+    """Why the content of a run is erased. The reason stays: nothing that is to be erased belongs in it."""
+
+    reason: Text
+    version: Version | None = None
+
+
 Read = TypeVar("Read", bound=Body)
 
 

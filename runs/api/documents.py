@@ -19,7 +19,7 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.patch import difference
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Step, User, Vote
+from runs.models import Approval, Checkpoint, Event, JournalEntry, LegalHold, Run, Step, User, Vote
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.policies import Actor
 from runs.queries import Moment, Visit
@@ -74,6 +74,27 @@ class RunSummary(TypedDict):
     started_at: Time | None
     updated_at: Time
     finished_at: Time | None
+    compacted_at: Annotated[
+        Time | None, Field(description="Since when only some of its checkpoints are there.")
+    ]
+    erased_at: Annotated[Time | None, Field(description="Since when its content is gone for good.")]
+
+
+@exact
+class HoldDocument(TypedDict):
+    """While it stands, nothing of the run is removed, compacted or erased."""
+
+    reason: str
+    author: PersonDocument
+    since: Time
+
+
+@exact
+class ErasureDocument(TypedDict):
+    """Who erased what a run says, and why."""
+
+    by: Annotated[Any, Field(description="Who did it, as in the history.")]
+    reason: str
 
 
 @exact
@@ -200,11 +221,11 @@ class LaneDocument(TypedDict):
 class RunDocument(RunSummary):
     """A run, whole."""
 
-    input: Object
+    input: Annotated[Object | None, Field(description="Null only if it was erased.")]
     state: Annotated[
         Object | None,
         Field(
-            description="The state at the head: of all lanes, as if they ended now. Null only if it is unreadable."
+            description="The state at the head: of all lanes, as if they ended now. Null only if it is unreadable or erased."
         ),
     ]
     lanes: Annotated[
@@ -220,6 +241,8 @@ class RunDocument(RunSummary):
     next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
     output: Any
     pending_approvals: list[ApprovalDocument]
+    hold: Annotated[HoldDocument | None, Field(description="The legal hold it is under.")]
+    erasure: Annotated[ErasureDocument | None, Field(description="By whom and why its content was erased.")]
 
 
 @exact
@@ -491,6 +514,8 @@ def run_summary(run: Run) -> RunSummary:
         "started_at": _maybe(run.started_at),
         "updated_at": _text(run.updated_at),
         "finished_at": _maybe(run.finished_at),
+        "compacted_at": _maybe(run.compacted_at),
+        "erased_at": _maybe(run.erased_at),
     }
 
 
@@ -508,7 +533,19 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
+        "hold": _hold(queries.hold_of(run)),
+        "erasure": _erasure(run),
     }
+
+
+def _hold(hold: LegalHold | None) -> HoldDocument | None:
+    if hold is None:
+        return None
+    return {"reason": hold.reason, "author": person(hold.author), "since": _text(hold.created_at)}
+
+
+def _erasure(run: Run) -> ErasureDocument | None:
+    return None if run.erasure is None else {"by": run.erasure["by"], "reason": run.erasure["reason"]}
 
 
 def _lanes(head: dict[str, Any], pending: Sequence[Approval]) -> list[LaneDocument]:

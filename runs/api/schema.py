@@ -75,6 +75,7 @@ STEERING: Final = (
     "reason_required",
     "schema_violation",
 )
+KEEPING: Final = ("not_found", "missing_scope", "busy", "reason_required")
 ANSWERING: Final = (
     *PEOPLE,
     "checkpoint_unreadable",
@@ -111,6 +112,8 @@ def described(
 ) -> Callable[[Decorated], Decorated]:
     """Describe one operation. answers: status and shape; errors: codes, beyond those that every operation may answer."""
     faults = list(errors) if public else [*ALWAYS, *errors]
+    if "not_found" in faults and not public:
+        faults.append("gone")
     if body is not None:
         faults += ["csrf_failed", "unknown_field", "invalid_json", "too_large", "unsupported_media_type"]
     if query is not NoQuery:
