@@ -108,6 +108,11 @@ def hold_of(run: Run) -> LegalHold | None:
     return found
 
 
+def kept_until(run: Run) -> datetime | None:
+    """When an ended run will be old enough to be removed; None if it is live or kept for ever. One query if it has ended."""
+    return keeping.ends_on(run)
+
+
 def gone_or(project_id: UUID, target: object, refusal: HitlError) -> HitlError:
     """What to say of something that is not there: that retention has removed it, to who may know, or what is said anyway.
 

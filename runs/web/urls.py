@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, inbox, live, runs
+from runs.web import account, inbox, keeping, live, runs
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -22,6 +22,8 @@ urlpatterns = [
     path("runs/<uuid:run_id>/edit-state/", runs.edit_state, name="run-edit-state"),
     path("runs/<uuid:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("runs/<uuid:run_id>/hold/", keeping.hold, name="run-hold"),
+    path("runs/<uuid:run_id>/erase/", keeping.erase, name="run-erase"),
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
