@@ -3,7 +3,7 @@
 from runs.engine.approval import ActionDecision
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
-from runs.operations.keeping import Kept, erase, hold, keep_house, release, set_policy
+from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.registering import register_workflows
 from runs.operations.steering import (
     CallPreview,
@@ -23,6 +23,7 @@ from runs.operations.tokens import create_token, revoke_token
 from runs.operations.working import Worker, advance, leave, stop_soon, worker
 
 __all__ = [
+    "RETENTION_BEAT",
     "ActionDecision",
     "Answer",
     "CallPreview",

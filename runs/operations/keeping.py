@@ -31,7 +31,7 @@ from runs.operations.door import locked_run, verb
 from runs.operations.steering import check_reason, check_version
 from runs.policies import Actor
 
-RETENTION: Final = "retention"  # the name of its beat
+RETENTION_BEAT: Final = "retention"
 CANDIDATES: Final = 50  # runs looked for at a time
 BATCHES: Final = 100  # of each kind, in one round
 MAX_DAYS: Final = 36_500
@@ -56,6 +56,14 @@ class Kept:
     sessions: int = 0
     failed: int = 0
 
+    @property
+    def did_something(self) -> bool:
+        """Whether rows went or were changed: then another round may find more."""
+        return any(count for name, count in self.as_dict().items() if name != "failed")
+
+    def plus(self, other: Kept) -> Kept:
+        return Kept(**{name: count + getattr(other, name) for name, count in self.as_dict().items()})
+
     def as_dict(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -74,7 +82,7 @@ def keep_house(*, batches: int = BATCHES) -> Kept:
             setattr(kept, chore.name, getattr(kept, chore.name) + cleared)
             if cleared < settings.HITL_RETENTION_BATCH:
                 break
-    store.beat(RETENTION, dict(kept.as_dict()))
+    store.beat(RETENTION_BEAT, dict(kept.as_dict()))
     return kept
 
 
