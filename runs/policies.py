@@ -106,8 +106,9 @@ def check_keep(actor: Actor, run: Run) -> None:
     _check_role(actor, KEEPERS, "hold or erase runs")
 
 
-def check_policy(actor: Actor) -> None:
+def check_policy(actor: Actor, project: Project) -> None:
     """Say how long things are kept: admins."""
+    check_view(actor, project.pk)
     _check_role(actor, frozenset({"admin"}), "change how long things are kept")
 
 

@@ -28,13 +28,13 @@ ERASED_DOCUMENT: Final = canonical.dumps(
     {"title": "Erased", "reason": "", "agent_note": "", "facts": [], "actions": []}
 )
 ERASED_DIGEST: Final = canonical.digest(canonical.loads(ERASED_DOCUMENT))
-NOTHING: Final = store.ERASED
+NOTHING: Final = "null"
 
 # What holds content, and what is put in its place. Digests are content too: one of a small document, without salt, can be
 # guessed. A test looks at every column of text, so that none is forgotten.
 CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
     Event: {"payload": None, "salt": None},
-    Checkpoint: {"snapshot": NOTHING, "patch": None, "snapshot_no": F("no"), "reason": ""},
+    Checkpoint: {"snapshot": store.ERASED, "patch": None, "snapshot_no": F("no"), "reason": ""},
     Branch: {"reason": ""},
     Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST},
     Revision: {"document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "comment": ""},

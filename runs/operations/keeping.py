@@ -27,7 +27,7 @@ from runs.errors import (
 )
 from runs.models import LegalHold, OperationalNote, Project, RetentionPolicy, Run
 from runs.models.keeping import DAYS
-from runs.operations.door import locked_run, verb
+from runs.operations.door import audit_command, locked_run, verb
 from runs.operations.steering import check_reason, check_version
 from runs.policies import Actor
 
@@ -241,14 +241,22 @@ def _changed(run: Run) -> Run:
     return Run.objects.select_related("requester", "hold__author").get(pk=run.pk)
 
 
-def set_policy(*, actor: Actor, workflow: str = "", days: Mapping[str, int | None]) -> RetentionPolicy | None:
-    """Say how long a project, or one workflow of it, keeps things; the actor's project. 0: for ever; None: as without.
+def set_policy(
+    *, project: Project, workflow: str = "", days: Mapping[str, int | None], actor: Actor | None = None
+) -> RetentionPolicy | None:
+    """Say how long a project, or one workflow of it, keeps things. 0: for ever; None: as without.
 
-    A policy that says nothing any more goes; None is returned then.
+    actor: an admin of the project, or None for whoever has the command line of the machine. A policy that says nothing any
+    more goes; None is returned then.
     """
-    with verb(actor, "set_retention", workflow or "*", reason=canonical.dumps(dict(days))):
-        policies.check_policy(actor)
-        return write_policy(project=actor.project, workflow=workflow, days=days)
+    told = canonical.dumps(dict(days))
+    if actor is None:
+        with transaction.atomic(durable=True):
+            audit_command(project, "set_retention", workflow or "*", reason=told)
+            return write_policy(project=project, workflow=workflow, days=days)
+    with verb(actor, "set_retention", workflow or "*", reason=told):
+        policies.check_policy(actor, project)
+        return write_policy(project=project, workflow=workflow, days=days)
 
 
 def write_policy(

@@ -38,7 +38,11 @@ class Command(DataCommand):
         )
         change.add_argument("--project", default="demo", help="slug of the project (default: demo)")
         change.add_argument("--workflow", default="", help="one workflow (default: all of the project)")
-        change.add_argument("--user", default="", help="an admin of the project, as the audit names it")
+        change.add_argument(
+            "--user",
+            default="",
+            help="the admin whom the audit names (default: only that a command did it)",
+        )
         run = what.add_parser("run", help="one round now, as the beat starts every ten minutes")
         run.add_argument("--dry-run", action="store_true", help="remove nothing: say how much would go")
         run.add_argument("--until-done", action="store_true", help="rounds until nothing is due")
@@ -90,7 +94,12 @@ class Command(DataCommand):
     def _set(self, options: dict[str, Any]) -> None:
         project = _project(options["project"])
         days = dict(_said(text) for text in options["days"])
-        operations.set_policy(actor=_admin(project, options["user"]), workflow=options["workflow"], days=days)
+        operations.set_policy(
+            project=project,
+            workflow=options["workflow"],
+            days=days,
+            actor=_admin(project, options["user"]) if options["user"] else None,
+        )
         self._show(as_json=False)
 
     # ---- run
@@ -197,11 +206,7 @@ def _project(slug: str) -> Project:
 
 
 def _admin(project: Project, username: str) -> Actor:
-    """Who changes it: the named admin, or the first one of the project."""
-    members = project.members.filter(roles__contains=["admin"]).select_related("user")
-    members = members.filter(user__username=username) if username else members
-    found = members.order_by("user__username").first()
-    if found is None:
-        who = f"{username!r} is no admin of it" if username else "it has no admin"
-        raise CommandError(f"The project {project.slug!r} cannot be changed: {who}.")
-    return Actor(found.user, project, "command")
+    member = project.members.select_related("user").filter(user__username=username).first()
+    if member is None:
+        raise CommandError(f"The project {project.slug!r} has no member {username!r}.")
+    return Actor(member.user, project, "command")

@@ -10,7 +10,8 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
-from runs import keeping, operations, store
+from hitl.celery import app
+from runs import keeping, operations, store, tasks
 from runs.engine import Workflow
 from runs.errors import Gone
 from runs.models import (
@@ -243,3 +244,19 @@ def test_removed_runs_are_forgotten_in_the_end(house: House, flow: Workflow) -> 
     operations.keep_house()
     Removed.objects.update(removed_at=store.now() - timedelta(days=400))
     assert operations.keep_house().removed == 2
+
+
+def test_beat_starts_rounds_and_the_environment_can_stop_them(
+    house: House, flow: Workflow, settings: Any
+) -> None:
+    """On by default; the task is known by the name that beat sends."""
+    entry = app.conf.beat_schedule["retention"]
+    task = tasks.keep_house
+    assert task.name == entry["task"]
+    run = aged(completed(house))
+    settings.HITL_RETENTION = False
+    task()
+    assert Run.objects.get() == run
+    settings.HITL_RETENTION = True
+    task()
+    assert not Run.objects.exists()
