@@ -116,14 +116,16 @@ def _in_turns(due: Callable[[], QuerySet[Run]]) -> Iterator[list[uuid.UUID]]:
 
 
 def _safely(piece: Piece, ids: list[uuid.UUID], kept: Kept) -> int:
-    """One piece of work; one that fails is logged, and holds up no other."""
+    """One piece of work. If it fails, the first run is tried alone: one that cannot go must not keep its batch here."""
     try:
         return piece(ids, kept)
     except Error as error:
         if not store.is_connected():
             raise  # nothing else will work either; the next round does
+        if len(ids) > 1:
+            return _safely(piece, ids[:1], kept)
         kept.failed += 1
-        logger.warning("retention left something for the next round: %s", error, exc_info=True)
+        logger.warning("retention left a run: %s", error, exc_info=True, extra={"run": str(ids[0])})
         return 1
 
 

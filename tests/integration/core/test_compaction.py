@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from pydantic import BaseModel
 
 from runs import keeping, operations, queries, store, workflows
-from runs.engine import Action, Workflow, canonical, compaction
+from runs.engine import Action, Workflow, append, canonical, compaction
 from runs.engine.compaction import Kept, Point
 from runs.errors import CheckpointRemoved, UnknownCheckpoint
 from runs.models import Checkpoint, JournalEntry, OperationalNote, Run
@@ -225,3 +226,42 @@ def test_what_would_read_otherwise_is_not_compacted(
     assert operations.keep_house().compacted == 0
     monkeypatch.undo()
     assert documents(run) == before
+
+
+class Trace(BaseModel):
+    trace: Annotated[list[str], append] = []
+
+
+def lanes(flow: Workflow) -> Workflow:
+    """start -> a1..a4 | ask, b1, b2 -> end: one lane works while the other waits for people."""
+    for name in ("start", "a1", "a2", "a3", "a4", "b1", "b2", "end"):
+        flow.node(name=name)(lambda state, ctx: {"trace": [ctx.node]})
+    flow.approval(name="ask", reviewers=["finance"])(asking)
+    for way in (("start", "a1", "a2", "a3", "a4", "end"), ("start", "ask", "b1", "b2", "end")):
+        for one, other in pairwise(way):
+            flow.edge(one, other)
+    workflows.register(flow)
+    return flow
+
+
+def test_a_run_with_lanes_is_compacted_and_rewound_like_any_other(house: House, define: Define) -> None:
+    """The approval is kept as it was asked, beside what the sibling lane had done by then, and as it was answered."""
+    lanes(define("lanes", state=Trace))
+    run = house.work(house.submit("lanes"))
+    house.answer(open_approval(run), "approve")
+    house.work(run)
+    assert run.status == "completed"
+    before, wanted = documents(run), state_of(run)
+    compacted(run)
+    after = documents(run)
+    assert after == {no: before[no] for no in after}
+    assert 0 < len(after) < len(before)
+    assert set(Checkpoint.objects.filter(run=run, kind="answer").values_list("no", flat=True)) <= set(after)
+    for no in sorted(after)[:-1]:
+        operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=no, reason="again")
+        house.work(run)
+        if run.status == "waiting":
+            house.answer(open_approval(run), "approve")
+            house.work(run)
+        assert (run.status, state_of(run)) == ("completed", wanted)
+        assert history_is_whole(run)
