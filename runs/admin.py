@@ -12,9 +12,12 @@ from runs.models import (
     ApiToken,
     Approval,
     AuditEntry,
+    LegalHold,
     Member,
     OperationalNote,
     Project,
+    Removed,
+    RetentionPolicy,
     Run,
     ServiceBeat,
     Team,
@@ -62,6 +65,9 @@ _look(Approval, "id", "title", "status", "outcome", "opened_at", "due_at")
 _look(Vote, "approval", "version", "user", "outcome", "decisive", "at")
 _look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
 _look(OperationalNote, "run", "kind", "at")
-_look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome")
+_look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome", "reason")
+_look(RetentionPolicy, "project", "workflow", "updated_at")
+_look(LegalHold, "run", "author", "created_at")
+_look(Removed, "id", "kind", "workflow", "status", "removed_at", hidden=("head_hash",))
 _look(WorkerChild, "id", "host", "pid", "started_at", "gone_at")
 _look(ServiceBeat, "name", "at")

@@ -33,7 +33,7 @@ from runs.policies import Actor
 
 RETENTION_BEAT: Final = "retention"
 CANDIDATES: Final = 50  # runs looked for at a time
-BATCHES: Final = 100  # of each kind, in one round
+BATCHES: Final = 50  # of each kind, in one round: some ten seconds of one worker
 MAX_DAYS: Final = 36_500
 logger = logging.getLogger(__name__)
 
