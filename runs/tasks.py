@@ -10,9 +10,10 @@ from typing import Any
 
 from billiard import active_children
 from celery import shared_task, signals
+from django.conf import settings
 
 from runs import operations, store
-from runs.dispatch import ADVANCE, WAKE_PARENT
+from runs.dispatch import ADVANCE, RETENTION, WAKE_PARENT
 
 
 @shared_task(name=ADVANCE, ignore_result=True)
@@ -23,6 +24,12 @@ def advance(run_id: str, branch: int, address: str) -> None:
 @shared_task(name=WAKE_PARENT, ignore_result=True)
 def wake_parent(run_id: str) -> None:
     operations.wake_parent(run_id=uuid.UUID(run_id))
+
+
+@shared_task(name=RETENTION, ignore_result=True)
+def keep_house() -> None:
+    if settings.HITL_RETENTION:
+        operations.keep_house()
 
 
 @signals.worker_init.connect
