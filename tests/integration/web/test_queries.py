@@ -121,7 +121,7 @@ def test_the_page_of_a_run_with_lanes(
     lanes(define, "two", 2)
     lanes(define, "nine", 9)
     two, nine = (house.work(house.submit(name)) for name in ("two", "nine"))
-    assert {count(client, f"/runs/{run.pk}/") for run in (two, nine)} == {28}
+    assert {count(client, f"/runs/{run.pk}/") for run in (two, nine)} == {31}
     edit = {count(client, f"/runs/{run.pk}/edit-state/") for run in (two, nine)}
     assert len(edit) == 1
     for run in (two, nine):
