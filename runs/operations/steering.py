@@ -187,7 +187,7 @@ def preview_rewind(
     live = at.live_steps(position)
     if not live:
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
-    line = dict(store.lineage(run.pk, run.branch))
+    line = store.lineage(run.pk, run.branch)
     preview = RewindPreview(checkpoint, point.branch, calls, [step.node for step in live], at.state(position))
     preview.steps.extend(_steps_after(run, line, checkpoint))
     preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))

@@ -30,6 +30,7 @@ from runs.store.due import (
     unhinted_steps,
     wake_all,
 )
+from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
 from runs.store.keys import take_key
 from runs.store.reading import approved_digest, journal, lineage, lock_run, read_position, unfinished_rows
@@ -45,7 +46,7 @@ from runs.store.stepping import (
     note_progress,
     note_usage,
 )
-from runs.store.waits import add_signal, free_signals, open_waits, waiting_steps
+from runs.store.waits import add_signal, answered, free_signals, open_waits, waiting_steps
 from runs.store.weights import Weights
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Weights",
     "Writer",
     "add_signal",
+    "answered",
     "approved_digest",
     "beat",
     "check_fence",
@@ -84,6 +86,7 @@ __all__ = [
     "lapse",
     "lapsed_steps",
     "lineage",
+    "linked",
     "lock_run",
     "note_late_result",
     "note_log",

@@ -16,17 +16,15 @@ from runs.models import (
     Stop,
     Wait,
 )
-from runs.store.reading import lineage
+from runs.store.reading import sight
 
 
 def visible_child(parent: Run, address: str, place: Place) -> Child | None:
     """The child that was started at this place, where the parent's branch can see it; the newest."""
-    limits = dict(lineage(parent.pk, parent.branch))
-    for child in children_at(parent, address, place):
-        limit = limits.get(child.branch, -1)
-        if limit is None or child.after < limit:
-            return child
-    return None
+    sees = sight(parent.pk, parent.branch)
+    return next(
+        (child for child in children_at(parent, address, place) if sees(child.branch, child.after)), None
+    )
 
 
 def children_at(parent: Run, address: str, place: Place) -> list[Child]:
@@ -36,12 +34,9 @@ def children_at(parent: Run, address: str, place: Place) -> list[Child]:
 
 
 def left_children(run: Run, children: QuerySet[Child]) -> list[Child]:
-    limits = dict(lineage(run.pk, run.branch))
-    return [
-        child
-        for child in children
-        if (limit := limits.get(child.branch, -1)) is not None and child.after >= limit
-    ]
+    """Children that the run's branch does not see."""
+    sees = sight(run.pk, run.branch)
+    return [child for child in children if not sees(child.branch, child.after)]
 
 
 def has_stopped_ancestor(run: Run) -> bool:

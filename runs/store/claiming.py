@@ -130,10 +130,7 @@ def _take_step(run: Run, address: str, worker: int) -> Held | None:
 
 def check_fence(run: Run, held: Held) -> None:
     """The run is locked: whether the step is still ours. Raises `LateResult`."""
-    mine = Step.objects.select_for_update(no_key=True).filter(
-        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
-    )
-    if run.epoch != held.epoch or not mine.exists():
+    if run.epoch != held.epoch or not step_of(held).select_for_update(no_key=True).exists():
         raise LateResult()
 
 

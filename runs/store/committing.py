@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +16,7 @@ from runs.engine.canonical import Json
 from runs.engine.machine import Event as EngineEvent
 from runs.engine.machine import Opened, StepChange, Transition
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
-from runs.engine.waits import Place, Satisfied, Wanted
+from runs.engine.waits import Place, Wanted
 from runs.models import (
     Approval,
     Branch,
@@ -34,8 +33,8 @@ from runs.models import (
 from runs.store.children import left_children
 from runs.store.claiming import Held, check_fence
 from runs.store.connection import now
-from runs.store.history import event_body
-from runs.store.waits import asked_before, open_waits
+from runs.store.history import linked
+from runs.store.waits import answered, asked_before, open_waits
 from runs.store.weights import Weights
 
 
@@ -168,27 +167,18 @@ class Writer:
         step = Step.objects.get(run=self.run, branch=self.run.branch, address=address)
         before = JournalEntry.objects.filter(run=self.run, branch=self.run.branch, address=address).count()
         JournalEntry.objects.bulk_create(
-            self._entry(step, found, before + place) for place, found in enumerate(self.transition.journal)
-        )
-
-    def _entry(self, step: Step, found: Satisfied, ordinal: int) -> JournalEntry:
-        return JournalEntry(
-            run=self.run,
-            branch=self.run.branch,
-            address=step.address,
-            name=found.name,
-            occurrence=found.occurrence,
-            kind=found.kind,
-            node=step.node,
-            ordinal=ordinal,
-            after=self.run.head,
-            attempt=step.attempt,
-            args_digest=found.digest,
-            result=canonical.dumps(found.result),
-            effect="none",
-            call_key="",
-            started_at=found.since or self.moment,
-            ended_at=self.moment,
+            answered(
+                found,
+                run_id=self.run.pk,
+                branch=self.run.branch,
+                address=address,
+                node=step.node,
+                ordinal=ordinal,
+                after=self.run.head,
+                attempt=step.attempt,
+                at=self.moment,
+            )
+            for ordinal, found in enumerate(self.transition.journal, before)
         )
 
     def _stop_children(self) -> None:
@@ -403,39 +393,25 @@ class Writer:
 
     def _events(self) -> None:
         actor = canonical.dumps(self.actor) if self.actor is not None else ""
-        seq, head = self.run.seq, bytes(self.run.head_hash)
-        before = head
+        links = [bytes(self.run.head_hash)]
         rows = []
-        for event in self.transition.events:
-            salt = os.urandom(16)
-            payload = canonical.dumps(self._payload(event))
-            payload_hash = chain.payload_hash(salt, payload)
-            body = event_body(
-                event, branch=self.run.branch, epoch=self.run.epoch, actor=actor, payload_hash=payload_hash
+        for seq, event in enumerate(self.transition.events, self.run.seq + 1):
+            row = linked(
+                replace(event, payload=self._payload(event)),
+                run_id=self.run.pk,
+                branch=self.run.branch,
+                epoch=self.run.epoch,
+                actor=actor,
+                seq=seq,
+                at=self.moment,
+                before=links[-1],
+                checkpoint=self.run.head if self.transition.checkpoint else None,
             )
-            seq, before = seq + 1, head
-            checkpoint = self.run.head if self.transition.checkpoint else None
-            head = chain.link(before, seq=seq, at=self.moment, checkpoint=checkpoint, body=body)
-            rows.append(
-                Event(
-                    run=self.run,
-                    seq=seq,
-                    kind=event.kind,
-                    branch=self.run.branch,
-                    epoch=self.run.epoch,
-                    checkpoint=checkpoint,
-                    node=event.node,
-                    address=event.address,
-                    actor=actor,
-                    at=self.moment,
-                    payload=payload,
-                    salt=salt,
-                    payload_hash=payload_hash,
-                    hash=head,
-                )
-            )
+            rows.append(row)
+            links.append(bytes(row.hash))
         Event.objects.bulk_create(rows)
-        self._set(seq=seq, head_hash=head, prev_hash=before)
+        before = links[-2] if rows else links[-1]
+        self._set(seq=self.run.seq + len(rows), head_hash=links[-1], prev_hash=before)
 
     def _payload(self, event: EngineEvent) -> dict[str, Json]:
         if event.kind == "approval_opened" and self.opened:

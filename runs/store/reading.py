@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.conf import settings
@@ -89,17 +89,27 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     return position
 
 
-def lineage(run_id: uuid.UUID, branch: int) -> list[tuple[int, int | None]]:
+def lineage(run_id: uuid.UUID, branch: int) -> dict[int, int | None]:
     """A branch and its ancestors, each with the checkpoint at which it was left (None for the branch itself)."""
     rows = {row.no: row for row in Branch.objects.filter(run=run_id, no__lte=branch)}
-    line: list[tuple[int, int | None]] = [(branch, None)]
-    here = rows[branch]
+    line: dict[int, int | None] = {branch: None}
+    here, limit = rows[branch], None
     while here.parent_branch is not None and here.parent_checkpoint is not None:
-        limit = line[-1][1]
-        left_at = here.parent_checkpoint if limit is None else min(limit, here.parent_checkpoint)
-        line.append((here.parent_branch, left_at))
+        limit = here.parent_checkpoint if limit is None else min(limit, here.parent_checkpoint)
+        line[here.parent_branch] = limit
         here = rows[here.parent_branch]
     return line
+
+
+def sight(run_id: uuid.UUID, branch: int) -> Callable[[int, int], bool]:
+    """Whether a branch sees what was written on a branch after a checkpoint: its own, and an ancestor's from before it left."""
+    line = lineage(run_id, branch)
+
+    def sees(other: int, after: int) -> bool:
+        limit = line.get(other, -1)
+        return limit is None or after < limit
+
+    return sees
 
 
 def unfinished_rows(run: Run, addresses: Sequence[str]) -> list[Step]:
@@ -112,13 +122,12 @@ def unfinished_rows(run: Run, addresses: Sequence[str]) -> list[Step]:
 def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
     """Every entry of an address. An ancestor's counts if it was committed before the branch left it; the others may be
     reused, unless the branch says that calls are made again."""
-    limits = dict(lineage(run_id, branch.no))
+    sees = sight(run_id, branch.no)
     entries = []
     # The branches are named so that the key's index leads straight to the address.
     everywhere = JournalEntry.objects.filter(run=run_id, branch__in=range(1, branch.no + 1), address=address)
     for row in everywhere:
-        limit = limits.get(row.branch, -1)
-        visible = limit is None or row.after < limit
+        visible = sees(row.branch, row.after)
         if visible or branch.calls == "reuse":
             entries.append(
                 Entry(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from psycopg.rows import namedtuple_row
 
 from runs.driver import Call, Used
 from runs.driver import LogLine as DriverLine
-from runs.engine import canonical, chain
+from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.machine import Transition
 from runs.errors import (
@@ -35,7 +34,7 @@ from runs.models import (
 from runs.sql import statement
 from runs.store.claiming import Held, step_of
 from runs.store.connection import own_connection, persistently
-from runs.store.history import event_body
+from runs.store.history import seal
 from runs.store.weights import Weights
 
 FENCED: Final = "HL001"
@@ -77,24 +76,19 @@ def commit_step(
     if due and position is None:
         raise SnapshotDue()
     snapshot = canonical.dumps(position) if due else None
-    payload, salt = canonical.dumps(event.payload), os.urandom(16)
-    payload_hash = chain.payload_hash(salt, payload)
+    sealed = seal(event, branch=held.branch, epoch=held.epoch, actor="")
     token = uuid.uuid4() if go_on else None
     parameters = {
-        "run": held.run_id,
-        "branch": held.branch,
-        "epoch": held.epoch,
-        "token": held.token,
-        "address": held.step.address,
+        **_fence(held),
         "node": held.step.node,
         "lane": following.lane,
         "parent": head,
         "patch": None if snapshot is not None else ops,
         "snapshot": snapshot,
-        "body": event_body(event, branch=held.branch, epoch=held.epoch, actor="", payload_hash=payload_hash),
-        "payload": payload,
-        "salt": salt,
-        "payload_hash": payload_hash,
+        "body": sealed.body,
+        "payload": sealed.payload,
+        "salt": sealed.salt,
+        "payload_hash": sealed.payload_hash,
         "next_address": following.address,
         "next_node": following.node,
         "next_visit": following.visit,
@@ -102,7 +96,7 @@ def commit_step(
         "worker": held.worker,
         "lease": settings.HITL_LEASE_SECONDS,
     }
-    row = _land("commit_step", parameters, landed=partial(_landed_step, held, salt))
+    row = _land("commit_step", parameters, landed=partial(_landed_step, held, sealed.salt))
     weights.see(patches=row.patch_weight, snapshot=row.snapshot_size)
     if token is None:
         return Committed(row.checkpoint_no, row.snapshot_no, None)

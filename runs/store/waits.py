@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
+from datetime import datetime
 
 from django.db.models import QuerySet
 
+from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.engine.waits import Place
+from runs.engine.waits import Place, Satisfied
 from runs.models import (
+    JournalEntry,
     Run,
     Signal,
     Wait,
 )
 from runs.store.connection import now
-from runs.store.reading import lineage
+from runs.store.reading import sight
 
 
 def open_waits(run: Run, address: str) -> QuerySet[Wait]:
@@ -24,13 +28,42 @@ def open_waits(run: Run, address: str) -> QuerySet[Wait]:
 
 def asked_before(run: Run, address: str) -> dict[Place, Wait]:
     """What a step has asked for before, on this branch or where this branch can see it; the newest of each place."""
-    limits = dict(lineage(run.pk, run.branch))
-    rows = Wait.objects.filter(run=run, address=address, branch__in=limits).order_by("branch", "id")
-    return {
-        (row.name, row.occurrence): row
-        for row in rows
-        if (limit := limits[row.branch]) is None or row.after < limit
-    }
+    sees = sight(run.pk, run.branch)
+    rows = Wait.objects.filter(run=run, address=address).order_by("branch", "id")
+    return {(row.name, row.occurrence): row for row in rows if sees(row.branch, row.after)}
+
+
+def answered(
+    found: Satisfied,
+    *,
+    run_id: uuid.UUID,
+    branch: int,
+    address: str,
+    node: str,
+    ordinal: int,
+    after: int,
+    attempt: int,
+    at: datetime,
+) -> JournalEntry:
+    """The journal entry of an answer to what a step waited for."""
+    return JournalEntry(
+        run_id=run_id,
+        branch=branch,
+        address=address,
+        name=found.name,
+        occurrence=found.occurrence,
+        kind=found.kind,
+        node=node,
+        ordinal=ordinal,
+        after=after,
+        attempt=attempt,
+        args_digest=found.digest,
+        result=canonical.dumps(found.result),
+        effect="none",
+        call_key="",
+        started_at=found.since or at,
+        ended_at=at,
+    )
 
 
 def waiting_steps(run: Run, signal: str) -> list[str]:
