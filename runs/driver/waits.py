@@ -6,6 +6,7 @@ same order, and finds in the journal what it was given. Places are counted per n
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -76,10 +77,11 @@ class Waits:
         port: Port
         earlier: int
         _entries: dict[Place, Entry] | None
+        _lock: threading.RLock
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
-        def _count(self, label: str) -> int: ...
-        def _check_order(self, label: str, occurrence: str, *, counted: bool) -> None: ...
+        def _is_own_turn(self) -> bool: ...
+        def _place(self, label: str, key: str | None) -> str: ...
         def _read_journal(self) -> None: ...
 
     def sleep(
@@ -180,7 +182,7 @@ class Waits:
         """
         if not waits:
             raise InvalidCall("first_of waits for nothing; name at least one.")
-        occurrence = self._place(FIRST, key)
+        occurrence = self._wait_place(FIRST, key)
         chain = self._chain(FIRST, occurrence)
         race = _after(occurrence, len(chain))
         asked = {label: _contender(label, given, race) for label, given in waits.items()}
@@ -207,7 +209,7 @@ class Waits:
     def _look(self, given: Waitable, key: str | None) -> Entry | Wanted:
         """The answer if it is in the journal, or what is to be waited for."""
         name = name_of(given)
-        occurrence = self._place(name, key)
+        occurrence = self._wait_place(name, key)
         asked = wanted(given, name=name, occurrence=occurrence)
         chain = self._chain(name, occurrence)
         if not chain:
@@ -225,10 +227,15 @@ class Waits:
             return last
         return replace(asked, occurrence=_after(occurrence, len(chain)), supersedes=result["approval"])
 
-    def _place(self, name: str, key: str | None) -> str:
-        occurrence = key if key is not None else str(self._count(name))
+    def _wait_place(self, name: str, key: str | None) -> str:
+        if not self._is_own_turn():
+            # Leaving the body from there would end that thread alone, and the node would go on without its answer.
+            raise InvalidCall(
+                f"{name!r} waits in a thread or task beside the node's own; wait in the node itself."
+            )
+        with self._lock:
+            occurrence = self._place(name, key)
         check_place(name, occurrence)
-        self._check_order(name, occurrence, counted=key is None)
         return occurrence
 
     def _chain(self, name: str, occurrence: str) -> list[Entry]:

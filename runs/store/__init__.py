@@ -19,6 +19,7 @@ from runs.store.connection import (
     own_connection,
     persistently,
     refusal_of,
+    set_lock_timeout,
 )
 from runs.store.due import (
     Awake,
@@ -33,7 +34,16 @@ from runs.store.due import (
 from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
 from runs.store.keys import take_key
-from runs.store.reading import approved_digest, journal, lineage, lock_run, read_position, unfinished_rows
+from runs.store.reading import (
+    ERASED,
+    approved_digest,
+    journal,
+    lineage,
+    lock_run,
+    missing_checkpoint,
+    read_position,
+    unfinished_rows,
+)
 from runs.store.stepping import (
     Committed,
     SnapshotDue,
@@ -47,11 +57,13 @@ from runs.store.stepping import (
     note_usage,
 )
 from runs.store.waits import add_signal, answered, free_signals, open_waits, waiting_steps
-from runs.store.weights import Weights
+from runs.store.weights import PATCH_OVERHEAD, Weights
 
 __all__ = [
+    "ERASED",
     "LOCK_SPACE",
     "LOST",
+    "PATCH_OVERHEAD",
     "Awake",
     "Claimed",
     "Committed",
@@ -88,6 +100,7 @@ __all__ = [
     "lineage",
     "linked",
     "lock_run",
+    "missing_checkpoint",
     "note_late_result",
     "note_log",
     "note_overdue",
@@ -101,6 +114,7 @@ __all__ = [
     "read_position",
     "refusal_of",
     "say_leaving",
+    "set_lock_timeout",
     "suspect_children",
     "sweeping",
     "take_key",

@@ -17,7 +17,9 @@ from runs.engine import position as at
 from runs.engine.status import StepStatus
 from runs.errors import (
     Busy,
+    CheckpointRemoved,
     CheckpointUnreadable,
+    Erased,
     NotFound,
     UnknownCheckpoint,
 )
@@ -31,6 +33,7 @@ from runs.models import (
 )
 from runs.store.connection import refusing, set_lock_timeout
 
+ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 
 
@@ -64,7 +67,7 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     """The document of a checkpoint: its snapshot and the patches since, one index range. Raises `CheckpointUnreadable`."""
     head = Checkpoint.objects.filter(run=run_id, no=checkpoint).values("branch", "snapshot_no").first()
     if head is None:
-        raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
+        raise missing_checkpoint(run_id, checkpoint)
     rows = list(
         Checkpoint.objects.filter(
             run=run_id, no__gte=head["snapshot_no"], no__lte=checkpoint, branch=head["branch"]
@@ -75,6 +78,8 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     document: Any = None
     before: int | None = None
     for no, parent, snapshot, ops in rows:
+        if snapshot == ERASED:
+            raise Erased(checkpoint=no)
         try:
             if snapshot is not None:
                 document = canonical.loads(snapshot)
@@ -87,6 +92,19 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
         raise CheckpointUnreadable(f"Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint)
     position: dict[str, Any] = document
     return position
+
+
+def missing_checkpoint(run_id: uuid.UUID, no: int) -> UnknownCheckpoint:
+    """What to say of a checkpoint that is not there: it never was, or compacting the run took it."""
+    run = Run.objects.values("checkpoint_no", "compacted_at").filter(pk=run_id).first()
+    if run and run["compacted_at"] and 0 <= no <= run["checkpoint_no"]:
+        kept = list(Checkpoint.objects.filter(run=run_id).order_by("no").values_list("no", flat=True)[:200])
+        return CheckpointRemoved(
+            f"Checkpoint {no} was removed when the run was compacted; its history still tells of it.",
+            checkpoint=no,
+            kept=kept,
+        )
+    return UnknownCheckpoint(f"The run has no checkpoint {no}.", checkpoint=no)
 
 
 def lineage(run_id: uuid.UUID, branch: int) -> dict[int, int | None]:

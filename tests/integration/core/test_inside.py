@@ -319,8 +319,8 @@ def test_concurrent_calls_are_journalled_and_recovered_by_another_worker(
             raise Killed
         return {"x": found}
 
-    only(define("at_once"), body)
-    run = house.submit("at_once")
+    only(define("trio"), body)
+    run = house.submit("trio")
     with pytest.raises(Killed):
         house.work(run)
     by_sql("UPDATE runs_step SET lease_until = now() - interval '1 second' WHERE status = 'executing'")
