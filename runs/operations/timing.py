@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from runs import dispatch, store
-from runs.engine import canonical, machine
+from runs.engine import canonical, transition
 from runs.engine.canonical import Json
 from runs.engine.status import RunEvent, after
 from runs.engine.waits import ENTRY_OF, Satisfied
@@ -64,7 +64,7 @@ def _fired(row: Any, moment: datetime) -> Fired:
         since=row.opened_at,
     )
     event = store.linked(
-        machine.Event(answer.event, answer.facts, row.node, row.address),
+        transition.Event(answer.event, answer.facts, row.node, row.address),
         run_id=row.run_id,
         branch=row.branch,
         epoch=row.epoch,

@@ -13,9 +13,9 @@ from django.db.models.expressions import RawSQL
 
 from runs.engine import canonical, chain
 from runs.engine.canonical import Json
-from runs.engine.machine import Event as EngineEvent
-from runs.engine.machine import Opened, StepChange, Transition
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
+from runs.engine.transition import Event as EngineEvent
+from runs.engine.transition import Opened, StepChange, Transition
 from runs.engine.waits import Place, Wanted
 from runs.models import (
     Approval,

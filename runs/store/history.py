@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runs.engine import canonical, chain
-from runs.engine.machine import Event as EngineEvent
+from runs.engine.transition import Event as EngineEvent
 from runs.models import Event
 
 

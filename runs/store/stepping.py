@@ -19,7 +19,7 @@ from runs.driver import Call, Used
 from runs.driver import LogLine as DriverLine
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.engine.machine import Transition
+from runs.engine.transition import Transition
 from runs.errors import (
     LateResult,
 )
