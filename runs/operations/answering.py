@@ -11,9 +11,9 @@ from runs import store
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Aggregate
 from runs.engine.schema import validate
 from runs.engine.status import RunStatus
+from runs.engine.transition import Aggregate
 from runs.engine.waits import ENTRY_OF, FIRST, Candidate, Satisfied, first_satisfied, shape_of
 from runs.models import Approval, Run, Signal, Wait
 from runs.operations.door import commit

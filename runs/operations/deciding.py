@@ -17,10 +17,10 @@ from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.approval import ActionDecision, Judged, VoteFact
 from runs.engine.canonical import Json
-from runs.engine.machine import Aggregate, Event, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import APPROVAL as TABLE
 from runs.engine.status import ApprovalEvent, ApprovalStatus
+from runs.engine.transition import Aggregate, Event, Transition
 from runs.engine.workflow import ApprovalOptions
 from runs.errors import (
     AlreadyDecided,

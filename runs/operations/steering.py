@@ -11,9 +11,9 @@ from runs import policies, queries, store
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Transition
 from runs.engine.merging import Conflict
 from runs.engine.status import StepStatus
+from runs.engine.transition import Aggregate, Transition
 from runs.errors import (
     AlreadyTerminal,
     AmbiguousTarget,
@@ -186,7 +186,7 @@ def preview_rewind(
     live = at.live_steps(position)
     if not live:
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
-    line = dict(store.lineage(run.pk, run.branch))
+    line = store.lineage(run.pk, run.branch)
     preview = RewindPreview(checkpoint, point.branch, calls, [step.node for step in live], at.state(position))
     preview.steps.extend(_steps_after(run, line, checkpoint))
     preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))
@@ -250,7 +250,7 @@ def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
         return run
 
 
-def _commit(run: Run, transition: Transition, facts: machine.Aggregate, actor: Actor, reason: str) -> Run:
+def _commit(run: Run, transition: Transition, facts: Aggregate, actor: Actor, reason: str) -> Run:
     commit(run, transition, position=facts.position, actor=actor.as_dict(), reason=reason)
     return _enqueued(run, transition)
 

@@ -154,7 +154,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
     lines, heads = queries.branches_of(run.pk)
-    line = dict(store.lineage(run.pk, run.branch))
+    line = store.lineage(run.pk, run.branch)
     approvals = queries.approvals_of(run.pk)
     workflow = workflows.find(run.workflow, run.workflow_version)
     drawn = timeline.build(
@@ -244,7 +244,7 @@ def _checkpoints(
 ) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run) and run.erased_at is None
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
-    line = dict(store.lineage(run.pk, run.branch)) if line is None else line
+    line = store.lineage(run.pk, run.branch) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
     return {
         "checkpoints": [
