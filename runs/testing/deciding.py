@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -69,8 +69,7 @@ def per_action(*, by: str = "", comment: str = "", **each: Said | str) -> Said:
     return Said("", None, comment, by, told)
 
 
-Told = Said | str | Callable[[dict[str, Any]], Any]
-Decisions = Mapping[str, Told | Sequence[Told]]
+Decisions = Mapping[str, Any]  # by node: a text, a `Said`, a function of the document, or a list of these
 
 
 @dataclass(slots=True)
