@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -404,21 +405,16 @@ class Book:
                 self._inside = False
 
     def add(self, row: Kind) -> Kind:
-        names = [one.name for one in fields(row) if one.name != "row"]
-        marks = ", ".join("?" for _ in names)
-        columns = ", ".join(f'"{name}"' for name in names)
-        text = f"INSERT INTO {type(row).__name__} ({columns}) VALUES ({marks})"  # noqa: S608  # our own names
+        shape = _shape(type(row))
         with self.lock:
-            row.row = self.db.execute(text, _stored(row, names)).lastrowid or 0
+            row.row = self.db.execute(shape.insert, _stored(row, shape)).lastrowid or 0
         return row
 
     def save(self, *rows: Row) -> None:
         for row in rows:
-            names = [one.name for one in fields(row) if one.name != "row"]
-            told = ", ".join(f'"{name}" = ?' for name in names)
-            text = f"UPDATE {type(row).__name__} SET {told} WHERE row = ?"  # noqa: S608  # our own names
+            shape = _shape(type(row))
             with self.lock:
-                self.db.execute(text, [*_stored(row, names), row.row])
+                self.db.execute(shape.update, [*_stored(row, shape), row.row])
 
     def find(self, kind: type[Kind], /, **where: Any) -> list[Kind]:
         """Rows with these values, in the order in which they were added. A list means any of it."""
@@ -426,11 +422,13 @@ class Book:
         for name, value in where.items():
             several = isinstance(value, (list, tuple, set, frozenset))
             told = list(value) if several else [value]
-            terms.append(f'"{name}" IN ({", ".join("?" for _ in told)})' if several else f'"{name}" IS ?')
+            marks = ", ".join("?" for _ in told)
+            terms.append(f'"{name}" IN ({marks})' if several else f'"{name}" IS ?')
             values += [_cell(one) for one in told]
-        text = f"SELECT * FROM {kind.__name__} WHERE {' AND '.join(terms) or '1'} ORDER BY row"  # noqa: S608
+        shape = _shape(kind)
+        text = f"{shape.select} WHERE {' AND '.join(terms) or '1'} ORDER BY row"
         with self.lock:
-            return [_loaded(kind, found) for found in self.db.execute(text, values).fetchall()]
+            return [_loaded(kind, shape, found) for found in self.db.execute(text, values).fetchall()]
 
     def one(self, kind: type[Kind], /, **where: Any) -> Kind | None:
         """The last of such rows."""
@@ -443,10 +441,42 @@ class Book:
         return found
 
 
-def _stored(row: Row, names: list[str]) -> list[Any]:
-    json = _json_fields(type(row))
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How a row is written and read. codes: of each column, how its cell is made a value: json, time, bool or as it is."""
+
+    names: tuple[str, ...]
+    codes: tuple[str, ...]
+    insert: str
+    update: str
+    select: str
+
+
+@cache
+def _shape(kind: type[Row]) -> _Shape:
+    names = tuple(one.name for one in fields(kind) if one.name != "row")
+    codes = tuple(_code(str(one.type)) for one in fields(kind) if one.name != "row")
+    columns, table = ", ".join(f'"{name}"' for name in names), kind.__name__
+    marks, told = ", ".join("?" for _ in names), ", ".join(f'"{name}" = ?' for name in names)
+    return _Shape(
+        names,
+        codes,
+        f"INSERT INTO {table} ({columns}) VALUES ({marks})",  # noqa: S608  # our own names
+        f"UPDATE {table} SET {told} WHERE row = ?",  # noqa: S608
+        f"SELECT row, {columns} FROM {table}",  # noqa: S608
+    )
+
+
+def _code(annotation: str) -> str:
+    if annotation == "Json":
+        return "json"
+    return "time" if annotation.startswith("datetime") else "bool" if annotation == "bool" else ""
+
+
+def _stored(row: Row, shape: _Shape) -> list[Any]:
     return [
-        canonical.dumps(getattr(row, name)) if name in json else _cell(getattr(row, name)) for name in names
+        canonical.dumps(getattr(row, name)) if code == "json" else _cell(getattr(row, name))
+        for name, code in zip(shape.names, shape.codes, strict=True)
     ]
 
 
@@ -456,19 +486,19 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _json_fields(kind: type[Row]) -> set[str]:
-    return {one.name for one in fields(kind) if str(one.type) == "Json"}
+def _loaded(kind: type[Kind], shape: _Shape, cells: tuple[Any, ...]) -> Kind:
+    values = {
+        name: _value(code, cell) for name, code, cell in zip(shape.names, shape.codes, cells[1:], strict=True)
+    }
+    return kind(row=cells[0], **values)
 
 
-def _loaded(kind: type[Kind], cells: tuple[Any, ...]) -> Kind:
-    values: dict[str, Any] = {}
-    for one, cell in zip(fields(kind), cells, strict=True):
-        told = str(one.type)
-        if told == "Json":
-            cell = canonical.loads(cell)
-        elif told.startswith("datetime") and cell is not None:
-            cell = datetime.fromisoformat(cell)
-        elif told == "bool":
-            cell = bool(cell)
-        values[one.name] = cell
-    return kind(**values)
+def _value(code: str, cell: Any) -> Any:
+    match code:
+        case "json":
+            return canonical.loads(cell)
+        case "time":
+            return None if cell is None else datetime.fromisoformat(cell)
+        case "bool":
+            return bool(cell)
+    return cell

@@ -12,10 +12,20 @@ from typing import Any, Final
 from runs.engine import Workflow, canonical, chain
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.status import TERMINAL, ApprovalStatus
+from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus
 from runs.engine.waits import length_of
 from runs.testing import deciding, looking, steering, waking
-from runs.testing.book import ApprovalRow, Book, EventRow, PlayError, RunRow, SaidRow, WaitRow, WorldRow
+from runs.testing.book import (
+    MEMORY,
+    ApprovalRow,
+    Book,
+    EventRow,
+    PlayError,
+    RunRow,
+    SaidRow,
+    WaitRow,
+    WorldRow,
+)
 from runs.testing.crashing import Boundary, Crash, planned
 from runs.testing.deciding import Decisions, Script, Unused
 from runs.testing.looking import Called, Happened, Line, Opened, Point, Spent, Stepped
@@ -347,7 +357,11 @@ class Played:
     def _check_crashes(self) -> None:
         left = [crash for crash in self.worker.crashes if crash.times > 0]
         if left and self.status in TERMINAL:
-            raise PlayError(f"The run has ended, and nothing came to {left[0]}.", played=self)
+            raise PlayError(f"The run is {self.status}, and nothing came to {left[0]}.", played=self)
+
+    @property
+    def is_in_memory(self) -> bool:
+        return self.world.book.path == MEMORY
 
     def close(self) -> None:
         """Close the file; `play.open` opens it again."""
@@ -359,7 +373,7 @@ class Played:
         if self.mismatches:
             told = "; ".join(str(one) for one in self.mismatches)
             raise NotDeterministic(f"{NotDeterministic.__doc__} {told}", played=self)
-        if self.status in TERMINAL and self.unused:
+        if self.status == RunStatus.COMPLETED and self.unused:
             warnings.warn(f"told and not asked for: {', '.join(self.unused)}", Unused, stacklevel=3)
         return self
 
@@ -421,7 +435,7 @@ class Play:
             raise
         worker = Worker(world, planned(crash), poison, replay_check)
         played = Played(world, worker, Script(decisions), run.id, _signals(signals), jumps, max_steps is None)
-        return played.run(max_steps).report()
+        return _begun(played, max_steps)
 
     def open(
         self,
@@ -453,7 +467,16 @@ class Play:
             raise
         worker = Worker(world, planned(crash), poison, replay_check)
         played = Played(world, worker, Script(decisions), run_id, _signals(signals), jumps, max_steps is None)
+        return _begun(played, max_steps)
+
+
+def _begun(played: Played, max_steps: int | None) -> Played:
+    try:
         return played.run(max_steps).report()
+    except BaseException:
+        if not played.is_in_memory:
+            played.close()  # so that it can be opened again
+        raise
 
 
 def _known(workflow: Workflow, children: Children) -> dict[str, Workflow]:

@@ -13,7 +13,7 @@ import pytest
 from runs.engine import END, canonical
 from runs.engine.position import state
 from runs.errors import Unprocessable
-from runs.testing import PlayError, edit, play
+from runs.testing import DecisionMissing, PlayError, edit, play
 from tests.unit.testing.flows import paying, single
 
 
@@ -105,6 +105,13 @@ def test_a_file_that_is_something_else_or_in_use_or_of_other_code_is_refused(tmp
     other.close()
     with pytest.raises(PlayError, match="holds something else"):
         play.open(tmp_path / "other", paying([]))
+
+
+def test_a_play_that_lacks_a_decision_can_be_opened_again_with_it(tmp_path: Path) -> None:
+    with pytest.raises(DecisionMissing):
+        play(paying([]), path=tmp_path / "run", decisions={})
+    again = play.open(tmp_path / "run", paying([]), decisions={"confirm": "reject"})
+    assert again.output["log"][-1] == "sorry"
 
 
 def test_an_input_that_is_refused_leaves_no_run_in_the_file(tmp_path: Path) -> None:

@@ -140,3 +140,14 @@ def test_a_step_that_ends_its_worker_too_often_is_set_aside() -> None:
     played = play(paying([]), crash=Crash("before_body", times=3))
     assert (played.status, played.error["code"]) == ("failed", "poisoned")
     assert played.retry().status == "waiting"
+
+
+async def asking(state: Any, ctx: Any) -> dict[str, Any]:
+    return {"log": [await ctx.acall(str, 1)]}
+
+
+@pytest.mark.parametrize("body", [asking, lambda state, ctx: {"log": ctx.map(str, [1])}])
+@pytest.mark.parametrize("boundary", ["before_call", "after_call", "after_call_commit"])
+def test_async_bodies_and_calls_made_at_once_crash_and_go_on(body: Any, boundary: Any) -> None:
+    played = play(single(body), crash=boundary, replay_check=True)
+    assert (played.output["log"], played.kinds.count("step_taken_over")) == (["1"], 1)
