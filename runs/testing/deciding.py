@@ -11,7 +11,7 @@ from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.approval import ActionDecision, Judged, VoteFact
 from runs.engine.canonical import Json
-from runs.engine.machine import Event, Transition
+from runs.engine.transition import Event, Transition
 from runs.engine.status import ApprovalStatus
 from runs.engine.workflow import DECISIONS, ApprovalOptions
 from runs.errors import AlreadyDecided, AlreadyVoted, ApprovalClosed, HitlError, TimedOut

@@ -28,10 +28,10 @@ from runs.driver import (
     run_step,
     secrets,
 )
-from runs.engine import canonical, machine
+from runs.engine import canonical, failures, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Aggregate, Transition
+from runs.engine.transition import Aggregate, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
 from runs.errors import LateResult, StepError
@@ -225,11 +225,11 @@ class _Turn:
                 self._commit(lambda run: machine.suspend(run, self.step, asked.wanted), asked=made)
                 waking.settle(self.world, self.run.id, self.step.address)
         except StepError as error:
-            self._fail(Failed(error, machine.error_of(error), self._policy()))
+            self._fail(Failed(error, failures.error_of(error), self._policy()))
 
     def _fail(self, failed: Failed) -> None:
         row = self.held.step
-        delay = machine.delay_of(
+        delay = failures.delay_of(
             failed.policy,
             failed.error,
             attempt=row.failures + row.crashes + 1,
@@ -273,7 +273,7 @@ class _Turn:
 
 
 def _facts_of(error: Exception) -> dict[str, Json]:
-    facts: dict[str, Json] = secrets.redacted(machine.error_of(error))
+    facts: dict[str, Json] = secrets.redacted(failures.error_of(error))
     return facts
 
 
