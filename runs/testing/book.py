@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -405,14 +404,14 @@ class Book:
                 self._inside = False
 
     def add(self, row: Kind) -> Kind:
-        shape = _shape(type(row))
+        shape = SHAPES[type(row)]
         with self.lock:
             row.row = self.db.execute(shape.insert, _stored(row, shape)).lastrowid or 0
         return row
 
     def save(self, *rows: Row) -> None:
         for row in rows:
-            shape = _shape(type(row))
+            shape = SHAPES[type(row)]
             with self.lock:
                 self.db.execute(shape.update, [*_stored(row, shape), row.row])
 
@@ -425,7 +424,7 @@ class Book:
             marks = ", ".join("?" for _ in told)
             terms.append(f'"{name}" IN ({marks})' if several else f'"{name}" IS ?')
             values += [_cell(one) for one in told]
-        shape = _shape(kind)
+        shape = SHAPES[kind]
         text = f"{shape.select} WHERE {' AND '.join(terms) or '1'} ORDER BY row"
         with self.lock:
             return [_loaded(kind, shape, found) for found in self.db.execute(text, values).fetchall()]
@@ -452,8 +451,7 @@ class _Shape:
     select: str
 
 
-@cache
-def _shape(kind: type[Row]) -> _Shape:
+def _shape_of(kind: type[Row]) -> _Shape:
     names = tuple(one.name for one in fields(kind) if one.name != "row")
     codes = tuple(_code(str(one.type)) for one in fields(kind) if one.name != "row")
     columns, table = ", ".join(f'"{name}"' for name in names), kind.__name__
@@ -502,3 +500,6 @@ def _value(code: str, cell: Any) -> Any:
         case "bool":
             return bool(cell)
     return cell
+
+
+SHAPES: Final[dict[type[Row], _Shape]] = {kind: _shape_of(kind) for kind in TABLES}
