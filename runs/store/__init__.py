@@ -20,6 +20,7 @@ from runs.store.connection import (
     persistently,
     refusal_of,
     set_lock_timeout,
+    sign,
 )
 from runs.store.due import (
     Awake,
@@ -115,6 +116,7 @@ __all__ = [
     "refusal_of",
     "say_leaving",
     "set_lock_timeout",
+    "sign",
     "suspect_children",
     "sweeping",
     "take_key",
