@@ -11,8 +11,8 @@ from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.approval import ActionDecision, Judged, VoteFact
 from runs.engine.canonical import Json
-from runs.engine.transition import Event, Transition
 from runs.engine.status import ApprovalStatus
+from runs.engine.transition import Event, Transition
 from runs.engine.workflow import DECISIONS, ApprovalOptions
 from runs.errors import AlreadyDecided, AlreadyVoted, ApprovalClosed, HitlError, TimedOut
 from runs.testing import waking

@@ -11,9 +11,9 @@ from runs.engine import approval as rules
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.transition import Aggregate, Event, Transition
 from runs.engine.schema import validate
 from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus
+from runs.engine.transition import Aggregate, Event, Transition
 from runs.engine.waits import ENTRY_OF, FIRST, Candidate, Satisfied, first_satisfied, shape_of
 from runs.errors import AlreadyTerminal, DeadlineExceeded, SignalReused, Unprocessable
 from runs.testing.book import ApprovalRow, RunRow, SignalRow, VoteRow, WaitRow

@@ -31,9 +31,9 @@ from runs.driver import (
 from runs.engine import canonical, failures, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.transition import Aggregate, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
+from runs.engine.transition import Aggregate, Transition
 from runs.errors import LateResult, StepError
 from runs.testing import asking, waking
 from runs.testing.book import (

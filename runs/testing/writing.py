@@ -13,8 +13,8 @@ from runs.driver.clock import identifier, number
 from runs.engine import Workflow, canonical, chain, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.transition import Aggregate, Event, Opened, StepChange, Transition
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
+from runs.engine.transition import Aggregate, Event, Opened, StepChange, Transition
 from runs.engine.waits import Place, Satisfied, Wanted
 from runs.errors import LateResult, UnknownCheckpoint
 from runs.testing.book import (
