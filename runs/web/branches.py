@@ -7,16 +7,6 @@ from dataclasses import dataclass
 
 from runs.models import Branch
 
-Line = Mapping[int, int | None]  # a branch and its ancestors, each with the checkpoint at which it was left
-
-
-def is_left(line: Line, branch: int, checkpoint: int | None) -> bool:
-    """Whether something lies on a branch behind the checkpoint at which this was left; without a checkpoint it is the last."""
-    if branch not in line:
-        return True
-    limit = line[branch]
-    return limit is not None and (checkpoint is None or checkpoint > limit)
-
 
 @dataclass(frozen=True, slots=True)
 class BranchLine:

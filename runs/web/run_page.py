@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
+from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
 from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, live_steps
 from runs.engine.position import state as state_of
@@ -20,7 +21,7 @@ from runs.models import Approval, Checkpoint, Event, JournalEntry, LogLine, Run
 from runs.operations import RetryPreview, RewindPreview
 from runs.queries import Moment
 from runs.templatetags import hidden, pretty, words
-from runs.web import branches, sentence, signs
+from runs.web import sentence, signs
 
 SHOWN: Final = {"difference": "Difference", "state": "State", "update": "Position"}
 SHORT: Final = 60
@@ -163,19 +164,19 @@ class AgainStep:
 # ---- rows
 
 
-def checkpoint_row(point: Checkpoint, *, run: Run, line: branches.Line, may_steer: bool) -> CheckpointRow:
+def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) -> CheckpointRow:
     sign = signs.CHECKPOINT[point.kind]
     notes = [sign.word] if sign.word and point.kind != "input" else []
     if point.author and point.kind == "edit":
         notes.append(f"by {point.author.get('name', 'somebody')}")
-    if branches.is_left(line, point.branch, point.no):
+    if is_left(line, point.branch, point.no):
         notes.append(f"left behind, branch {point.branch}")
     node = point.node or {"input": "input", "edit": "state"}.get(point.kind, point.kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
 
-def selected(moment: Moment, *, run: Run, line: branches.Line, show: str, may_steer: bool) -> Selected:
+def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool) -> Selected:
     """One checkpoint: the difference to the one before, its state, or the whole position."""
     point = moment.checkpoint
     row = checkpoint_row(point, run=run, line=line, may_steer=may_steer)

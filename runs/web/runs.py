@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from runs import operations, policies, queries, store, workflows
 from runs.engine import Workflow, canonical
+from runs.engine.lineage import Line
 from runs.engine.position import all_steps, every_conflict
 from runs.errors import HitlError
 from runs.models import Event, Run, Step, Wait
@@ -193,7 +194,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
 
 
 def _skipped(
-    workflow: Workflow | None, steps: Sequence[Step], head: dict[str, Any] | None, line: branches.Line
+    workflow: Workflow | None, steps: Sequence[Step], head: dict[str, Any] | None, line: Line
 ) -> list[str]:
     if head is None or not steps:
         return []
@@ -227,7 +228,7 @@ def _history_rows(
 
 
 def _checkpoints(
-    request: Request, run: Run, moment: queries.Moment | None, *, line: branches.Line | None = None
+    request: Request, run: Run, moment: queries.Moment | None, *, line: Line | None = None
 ) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run) and run.erased_at is None
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)

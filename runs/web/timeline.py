@@ -15,10 +15,11 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+from runs.engine.lineage import Line, is_left
 from runs.models import JournalEntry, Step, Wait
 from runs.queries import CallPlace, Spent
 from runs.templatetags import words
-from runs.web import branches, signs
+from runs.web import signs
 
 Key = tuple[int, str]  # of a step: branch and address
 LEAST = 0.7  # percent; a bar below this could not be seen
@@ -119,7 +120,7 @@ def build(
     journal: Sequence[JournalEntry],
     *,
     now: datetime,
-    line: branches.Line,
+    line: Line,
     running: bool,
     order: Mapping[str, int] | None = None,
     spent: Mapping[CallPlace, Spent] | None = None,
@@ -315,9 +316,9 @@ def _progress(step: Step) -> str:
     return f"{far} {said['note']}" if said.get("note") else far
 
 
-def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: branches.Line, spent: Spent) -> Row:
+def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Line, spent: Spent) -> Row:
     step = place.step
-    left = branches.is_left(line, step.branch, step.checkpoint)
+    left = is_left(line, step.branch, step.checkpoint)
     notes = [f"#{step.visit}"] if step.visit > 1 else []
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
