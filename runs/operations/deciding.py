@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from runs import policies, queries, store
 from runs.engine import approval as rules
-from runs.engine import canonical, machine
+from runs.engine import canonical, given, machine
 from runs.engine import position as at
 from runs.engine.approval import ActionDecision, Judged, VoteFact
 from runs.engine.canonical import Json
@@ -372,10 +372,8 @@ def _answer_body(
     actor: dict[str, Json],
 ) -> None:
     """What was asked in the middle of code is answered there: no edge of the graph is taken."""
-    fails = outcome == "timeout" and approval.options.get("on_timeout") == "fail"
-    result = {**decision, "fails": fails}
-    given = answering.Given(result, "approval_decided", {"outcome": outcome, **decision}, checkpoint="answer")
-    answering.answer(run, facts, answering.wait_for(run, approval), given, actor)
+    told = given.of_decision(outcome, decision, on_timeout=str(approval.options.get("on_timeout")))
+    answering.answer(run, facts, answering.wait_for(run, approval), told, actor)
 
 
 def _step(facts: Aggregate, approval: Approval) -> LiveStep:

@@ -14,14 +14,12 @@ from typing import Any, Final
 from django.db import transaction
 
 from runs import dispatch, store
-from runs.engine import canonical, transition
-from runs.engine.canonical import Json
+from runs.engine import canonical, given, transition
 from runs.engine.status import RunEvent, after
 from runs.engine.waits import ENTRY_OF, Satisfied
 from runs.models import Event, JournalEntry, Wait
 from runs.policies import SYSTEM
 
-FIRED: Final = "timer_fired"
 BATCH: Final = 500
 
 
@@ -52,15 +50,15 @@ def fire_timers(*, limit: int = BATCH) -> int:
 
 def _fired(row: Any, moment: datetime) -> Fired:
     at = max(moment, row.updated_at)  # the history's time never goes back
-    due: dict[str, Json] = {"due": row.due_at.isoformat()}
+    told = given.of_time("timer", row.name, row.due_at)
     answer = Satisfied(
         kind=ENTRY_OF["timer"],
         name=row.name,
         occurrence=row.occurrence,
         digest=row.digest,
-        result=due,
-        event=FIRED,
-        facts={"name": row.name, **due},
+        result=told.result,
+        event=told.event,
+        facts=told.facts,
         since=row.opened_at,
     )
     event = store.linked(

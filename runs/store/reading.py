@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
@@ -14,6 +15,7 @@ from django.db import (
 from runs.driver import Entry
 from runs.engine import canonical, patch
 from runs.engine import position as at
+from runs.engine.lineage import line_of, sees
 from runs.engine.status import StepStatus
 from runs.errors import (
     Busy,
@@ -109,25 +111,13 @@ def missing_checkpoint(run_id: uuid.UUID, no: int) -> UnknownCheckpoint:
 
 def lineage(run_id: uuid.UUID, branch: int) -> dict[int, int | None]:
     """A branch and its ancestors, each with the checkpoint at which it was left (None for the branch itself)."""
-    rows = {row.no: row for row in Branch.objects.filter(run=run_id, no__lte=branch)}
-    line: dict[int, int | None] = {branch: None}
-    here, limit = rows[branch], None
-    while here.parent_branch is not None and here.parent_checkpoint is not None:
-        limit = here.parent_checkpoint if limit is None else min(limit, here.parent_checkpoint)
-        line[here.parent_branch] = limit
-        here = rows[here.parent_branch]
-    return line
+    rows = Branch.objects.filter(run=run_id, no__lte=branch)
+    return line_of(branch, {row.no: (row.parent_branch, row.parent_checkpoint) for row in rows})
 
 
 def sight(run_id: uuid.UUID, branch: int) -> Callable[[int, int], bool]:
-    """Whether a branch sees what was written on a branch after a checkpoint: its own, and an ancestor's from before it left."""
-    line = lineage(run_id, branch)
-
-    def sees(other: int, after: int) -> bool:
-        limit = line.get(other, -1)
-        return limit is None or after < limit
-
-    return sees
+    """Whether a branch sees what was written on a branch after a checkpoint."""
+    return partial(sees, lineage(run_id, branch))
 
 
 def unfinished_rows(run: Run, addresses: Sequence[str]) -> list[Step]:

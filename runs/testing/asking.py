@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runs.engine import canonical, machine
+from runs.engine.lineage import sees
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus
 from runs.engine.waits import Place, Wanted
@@ -12,7 +13,7 @@ from runs.engine.workflow import ApprovalOptions
 from runs.errors import InvalidJson, JournalMismatch, SchemaViolation, Unprocessable
 from runs.testing import waking
 from runs.testing.book import ApprovalRow, BranchRow, ChildRow, RunRow
-from runs.testing.writing import SYSTEM, Held, World, begin, lineage, sees
+from runs.testing.writing import SYSTEM, Held, World, begin, lineage
 
 
 def approval_of_node(world: World, run: RunRow, step: LiveStep) -> ApprovalRow:

@@ -8,7 +8,8 @@ from typing import Any, Final
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.errors import AlreadyTerminal, AmbiguousTarget, BadRequest, UnknownLane
+from runs.engine.steering import lane_to_edit
+from runs.errors import BadRequest
 from runs.testing.waking import store
 from runs.testing.writing import NewBranch, World, aggregate, read_position
 
@@ -23,7 +24,7 @@ def edit_state(
     canonical.check(dict(changes))
     run = world.run(run_id)
     position = read_position(world.book, run_id, run.head)
-    chosen = _lane(run.status, position, lane)
+    chosen = lane_to_edit(position, lane, status=run.status)
     facts = aggregate(world, run, position, lane=chosen)
     transition = machine.edit_state(facts, chosen, changes, reason=reason)
     store(world, run, transition, position=position, actor=PERSON, reason=reason)
@@ -44,7 +45,7 @@ def rewind(
     canonical.check(dict(changes or {}))
     run = world.run(run_id)
     position = read_position(world.book, run_id, checkpoint)
-    chosen = _lane(run.status, position, lane) if changes else None
+    chosen = lane_to_edit(position, lane, status=run.status) if changes else None
     target = aggregate(world, run, position, lane=chosen)
     facts: dict[str, Json] = {"checkpoint": checkpoint, "reason": reason, "calls": calls, "from": run.head}
     transition = machine.rewind(
@@ -66,19 +67,3 @@ def cancel(world: World, run_id: str, *, reason: str) -> None:
     if run.status != "cancelled":
         transition = machine.cancel(run.status, reason=reason)
         store(world, run, transition, actor=PERSON, reason=reason)
-
-
-def _lane(status: str, position: dict[str, Any], lane: str | None) -> str:
-    lanes = at.lane_names(position)
-    if lane is not None:
-        if lane not in lanes:
-            raise UnknownLane(
-                f"The run has no lane {lane!r} now; it has {', '.join(lanes) or 'none'}.", lanes=lanes
-            )
-        return lane
-    if not lanes:
-        raise AlreadyTerminal(f"The run is {status}; rewind it to edit an earlier state.", status=status)
-    inner = [name for name in lanes if not any(other.startswith(f"{name}/") for other in lanes)]
-    if len(inner) != 1:
-        raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)
-    return inner[0]

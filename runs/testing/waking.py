@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from runs.engine import approval as rules
-from runs.engine import canonical, machine
+from runs.engine import canonical, given, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.given import Given
 from runs.engine.schema import validate
-from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus
+from runs.engine.status import TERMINAL, ApprovalStatus
 from runs.engine.transition import Aggregate, Event, Transition
-from runs.engine.waits import ENTRY_OF, FIRST, Candidate, Satisfied, first_satisfied, shape_of
+from runs.engine.waits import Candidate, first_satisfied
 from runs.errors import AlreadyTerminal, DeadlineExceeded, SignalReused, Unprocessable
 from runs.testing.book import ApprovalRow, RunRow, SignalRow, VoteRow, WaitRow
 from runs.testing.writing import SYSTEM, World, aggregate, children_to_stop, commit, open_waits
@@ -34,17 +34,6 @@ def store(world: World, run: RunRow, transition: Transition, **how: Any) -> None
 
 
 # ---- what satisfies a step
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """An answer to one wait: what the body gets, and what the history says."""
-
-    result: Json
-    event: str
-    facts: dict[str, Json]
-    checkpoint: str = ""
-    taken: tuple[str, int] | None = None
 
 
 def settle(world: World, run_id: str, address: str) -> None:
@@ -90,58 +79,23 @@ def _fitting(world: World, run: RunRow, facts: Aggregate, wait: WaitRow) -> Sign
 def _given_by(candidate: Candidate) -> Given:
     wait, found = candidate.wait, candidate.found
     if isinstance(found, SignalRow):
-        told: dict[str, Json] = {"name": found.name, "id": found.sent_id, "no": found.no}
-        result = {
-            "received": True,
-            "id": found.sent_id,
-            "no": found.no,
-            "at": found.received_at.isoformat(),
-            "payload": found.payload,
-        }
-        return Given(result, "signal_taken", told, checkpoint="signal", taken=(found.name, found.no))
+        return given.of_signal(
+            found.name, id=found.sent_id, no=found.no, at=found.received_at, payload=found.payload
+        )
     if isinstance(found, RunRow):
-        done = found.status == RunStatus.COMPLETED
-        result = {
-            "run": found.id,
-            "status": found.status,
-            "output": found.output if done else None,
-            "error": found.error,
-        }
-        return Given(result, "child_ended", {"name": wait.name, "run": found.id, "status": found.status})
-    due = wait.due_at.isoformat()
-    if wait.kind == "signal":
-        return Given({"received": False}, "wait_timed_out", {"name": wait.name, "due": due})
-    return Given({"due": due}, "timer_fired", {"name": wait.name, "due": due})
+        return given.of_child(
+            wait.name, run=found.id, status=found.status, output=found.output, error=found.error
+        )
+    return given.of_time(wait.kind, wait.name, wait.due_at)
 
 
 def answer(
-    world: World, run: RunRow, facts: Aggregate, wait: WaitRow, given: Given, actor: dict[str, Json]
+    world: World, run: RunRow, facts: Aggregate, wait: WaitRow, told: Given, actor: dict[str, Json]
 ) -> None:
     """Journal an answer; the step is ready if it waits for nothing else, or only for the first of several."""
     step = at.find(facts.position, wait.address)
     assert step is not None
-    waits = open_waits(world.book, run, wait.address)
-    place = {
-        "kind": ENTRY_OF[wait.kind],
-        "name": wait.name,
-        "occurrence": wait.occurrence,
-        "digest": wait.digest,
-    }
-    result, told = given.result, dict(given.facts)
-    if wait.race:
-        place = {"kind": "first", "name": FIRST, "occurrence": wait.race, "digest": shape_of(waits)}
-        result = {"winner": wait.label, "digest": wait.digest, "answer": given.result}
-        told["winner"] = wait.label
-    found = Satisfied(
-        **place,
-        result=result,
-        event=given.event,
-        facts=told,
-        wakes=bool(wait.race) or len(waits) == 1,
-        checkpoint=given.checkpoint,
-        taken=given.taken,
-        since=wait.opened_at,
-    )
+    found = given.satisfied(wait, open_waits(world.book, run, wait.address), told)
     store(world, run, machine.satisfy(facts, step, found), position=facts.position, actor=actor)
 
 
@@ -256,10 +210,8 @@ def go_on(
     run = world.run(approval.run)
     facts = aggregate(world, run, address=approval.address)
     if approval.name:
-        fails = outcome == "timeout" and approval.options.get("on_timeout") == "fail"
-        told = {"outcome": outcome, **decision}
-        given = Given({**decision, "fails": fails}, "approval_decided", told, checkpoint="answer")
-        answer(world, run, facts, wait_for(world, approval), given, actor)
+        told = given.of_decision(outcome, decision, on_timeout=str(approval.options.get("on_timeout")))
+        answer(world, run, facts, wait_for(world, approval), told, actor)
         return
     step = at.find(facts.position, approval.address)
     assert step is not None

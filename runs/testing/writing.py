@@ -13,6 +13,7 @@ from runs.driver.clock import identifier, number
 from runs.engine import Workflow, canonical, chain, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.lineage import line_of, sees
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Event, Opened, StepChange, Transition
 from runs.engine.waits import Place, Satisfied, Wanted
@@ -120,20 +121,8 @@ def range_of(first: int, last: int) -> list[int]:
 
 def lineage(book: Book, run: str, branch: int) -> dict[int, int | None]:
     """A branch and its ancestors, each with the checkpoint at which it was left; None for the branch itself."""
-    rows = {row.no: row for row in book.find(BranchRow, run=run)}
-    line: dict[int, int | None] = {branch: None}
-    here, limit = rows[branch], None
-    while here.parent_branch is not None and here.parent_checkpoint is not None:
-        limit = here.parent_checkpoint if limit is None else min(limit, here.parent_checkpoint)
-        line[here.parent_branch] = limit
-        here = rows[here.parent_branch]
-    return line
-
-
-def sees(line: Mapping[int, int | None], branch: int, after: int) -> bool:
-    """Whether a branch of this line sees what was committed on `branch` when `after` was its head."""
-    limit = line.get(branch, -1)
-    return limit is None or after < limit
+    rows = book.find(BranchRow, run=run)
+    return line_of(branch, {row.no: (row.parent_branch, row.parent_checkpoint) for row in rows})
 
 
 def journal(book: Book, run: RunRow, address: str) -> list[Entry]:
