@@ -256,6 +256,7 @@ class VoteRow(Row):
     signature: str
     decisive: bool
     approved_digest: str
+    request: str = ""  # recognises the same answer when it comes again
 
 
 @dataclass(kw_only=True, slots=True)
