@@ -385,6 +385,9 @@ class Book:
     def close(self) -> None:
         self.db.close()
 
+    def __del__(self) -> None:
+        self.db.close()  # a play in memory is not closed by hand
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All or nothing; one inside another joins it."""

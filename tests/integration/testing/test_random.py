@@ -168,7 +168,7 @@ def add_node(flow: Workflow, name: str, number: int, draw: random.Random, inner:
                 on_timeout=draw.choice(("approve", "reject", "fail")),
             )(lambda state, ctx: Action("go", {"n": number}, editable=["n"]))
         case "fan_out":
-            at_once = draw.choice((1, 2, 5))
+            at_once, count = draw.choice((1, 2, 5)), draw.randint(0, 4)
             asked = draw.random() < 0.5
 
             def item(state: Any, ctx: Any, one: int) -> Any:
@@ -179,12 +179,11 @@ def add_node(flow: Workflow, name: str, number: int, draw: random.Random, inner:
             flow.fan_out(
                 name,
                 item,
-                items=lambda state: list(range(draw_count)),
+                items=lambda state: list(range(count)),
                 into="made",
                 concurrency=at_once,
                 on_item_error=draw.choice(("collect", "fail")),
             )
-            draw_count = draw.randint(0, 4)
         case _:
             flow.subflow(
                 name, inner, input=lambda state: {"seen": number}, output=lambda told: {"log": ["in"]}
