@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,7 +65,7 @@ class Asked:
 class Failed:
     """An attempt failed. `policy` is the call's if a call failed with one of its own, else the node's."""
 
-    error: Exception | SystemExit
+    error: Exception | SystemExit | asyncio.CancelledError
     facts: dict[str, Json]
     policy: Retry
 
@@ -93,7 +94,7 @@ def run_body(scope: StepScope) -> Outcome:
     watch = _watched(scope, node)
     try:
         try:
-            with watch:
+            with watch, _one_by_one():
                 value = settled(
                     (scope.body or node.body)(scope.state, scope.context, *scope.extra), scope.context
                 )
@@ -116,8 +117,29 @@ def run_body(scope: StepScope) -> Outcome:
         return Suspended(asked.wanted)
     except TimeIsUp as late:
         return _timed_out(node, late)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  # an author's code may raise anything
         return _timed_out(node, error) if watch.fired else _failed(error, scope.context, node.retry)
+
+
+@contextmanager
+def _one_by_one() -> Iterator[None]:
+    """An `asyncio.TaskGroup` packs what its tasks raise into a group: what the driver itself raised is taken out again, first
+    that the step is somebody else's by now."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        for kind in (Interrupted, TimeIsUp, AskAgain, Suspend):
+            if found := _within(group, kind):
+                raise found from None
+        raise
+
+
+def _within(group: BaseExceptionGroup[Any], kind: type[BaseException]) -> BaseException | None:
+    """The first of a kind in a group, however deep."""
+    found: BaseException | None = group.subgroup(kind)
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
 
 
 def settled(value: Any, context: Context) -> Any:
@@ -152,7 +174,9 @@ def _timed_out(node: Node, error: BaseException | None) -> Failed:
     return Failed(late, facts_of(late), node.retry)
 
 
-def _failed(error: Exception | SystemExit, context: Context, policy: Retry) -> Failed:
+def _failed(
+    error: Exception | SystemExit | asyncio.CancelledError, context: Context, policy: Retry
+) -> Failed:
     call = next((call for call in context.failed if call.error is error), None)
     if call is None:
         return Failed(error, facts_of(error), policy)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from runs.driver import secrets
 from runs.driver.decisions import Answer
 from runs.driver.port import Entry, Port
 from runs.engine import canonical
@@ -78,8 +79,8 @@ class Waits:
         _entries: dict[Place, Entry] | None
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
-        def _count(self, label: str) -> int: ...
-        def _check_order(self, label: str, occurrence: str, *, counted: bool) -> None: ...
+        def _place(self, label: str, key: str | None) -> str: ...
+        def _is_own_thread(self) -> bool: ...
         def _read_journal(self) -> None: ...
 
     def sleep(
@@ -180,7 +181,7 @@ class Waits:
         """
         if not waits:
             raise InvalidCall("first_of waits for nothing; name at least one.")
-        occurrence = self._place(FIRST, key)
+        occurrence = self._wait_place(FIRST, key)
         chain = self._chain(FIRST, occurrence)
         race = _after(occurrence, len(chain))
         asked = {label: _contender(label, given, race) for label, given in waits.items()}
@@ -207,8 +208,8 @@ class Waits:
     def _look(self, given: Waitable, key: str | None) -> Entry | Wanted:
         """The answer if it is in the journal, or what is to be waited for."""
         name = name_of(given)
-        occurrence = self._place(name, key)
-        asked = wanted(given, name=name, occurrence=occurrence)
+        occurrence = self._wait_place(name, key)
+        asked = _without_secrets(wanted(given, name=name, occurrence=occurrence))
         chain = self._chain(name, occurrence)
         if not chain:
             return asked
@@ -225,11 +226,15 @@ class Waits:
             return last
         return replace(asked, occurrence=_after(occurrence, len(chain)), supersedes=result["approval"])
 
-    def _place(self, name: str, key: str | None) -> str:
-        occurrence = key if key is not None else str(self._count(name))
-        check_place(name, occurrence)
-        self._check_order(name, occurrence, counted=key is None)
-        return occurrence
+    def _wait_place(self, name: str, key: str | None) -> str:
+        """As a call's; only the body's own thread can be left, so only there something can be waited for."""
+        check_place(name, "0" if key is None else key)
+        if not self._is_own_thread():
+            raise InvalidCall(
+                f"{name!r} is waited for in a thread beside the node's own, which is no place to leave the body from; "
+                "several things at once are ctx.ask_all and ctx.first_of."
+            )
+        return self._place(name, key)
 
     def _chain(self, name: str, occurrence: str) -> list[Entry]:
         """The answers at a place: several only if what people were asked has changed from one replay to another."""
@@ -305,7 +310,21 @@ def _output(entry: Entry, told: Json) -> Json:
 def _contender(label: str, given: Waitable, race: str) -> Wanted:
     name, occurrence = name_of(given), f"{FIRST}.{race}.{label}"
     check_place(name, occurrence.replace("~", "-"))
-    return replace(wanted(given, name=name, occurrence=occurrence), label=label, race=race)
+    asked = _without_secrets(wanted(given, name=name, occurrence=occurrence))
+    return replace(asked, label=label, race=race)
+
+
+def _without_secrets(asked: Wanted) -> Wanted:
+    """What people are shown and what a child is given is written down; compared is what is written down."""
+    if not secrets.any_known():
+        return asked
+    if asked.document is not None:
+        document = secrets.redacted(asked.document)
+        return replace(asked, document=document, digest=canonical.digest(document))
+    if asked.child is not None:
+        child = replace(asked.child, input=secrets.redacted(asked.child.input))
+        return replace(asked, child=child, digest=child.digest)
+    return asked
 
 
 def _after(occurrence: str, answers: int) -> str:
