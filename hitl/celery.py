@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hitl.settings")
 from django.conf import settings
 
 from hitl.logging import begin, current
+from runs.dispatch import RETENTION
 
 REQUEST = "hitl_request"  # message header
 
@@ -38,7 +39,8 @@ app.conf.update(
     task_default_queue="runs",
     task_default_exchange="",
     task_default_routing_key="runs",
-    beat_schedule={},  # slow housekeeping only; what must not be late belongs to the sweeper
+    # Slow housekeeping only; what must not be late belongs to the sweeper.
+    beat_schedule={"retention": {"task": RETENTION, "schedule": 600.0, "options": {"expires": 600}}},
     timezone="UTC",
 )
 app.autodiscover_tasks(["runs"])

@@ -24,6 +24,7 @@ NODE_SECRET = re.compile(r"HITL_SECRET_[A-Z][A-Z0-9_]{0,63}")  # what nodes ask 
 SECRET = {"HITL_SECRET_KEY", "DATABASE_URL", "REDIS_URL"}  # never printed, they may hold a password
 
 Names = Annotated[list[str], NoDecode]
+DAYS = "a whole number of days from 1 to 36500, or 0 for ever"
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -65,6 +66,17 @@ class Environment(BaseSettings):
         description="a folder that holds a file for each secret of the workflows, as docker and kubernetes mount it",
     )
     log_format: Literal["json", "text"] = Field("json", description="json or text")
+    retention: bool = Field(True, description="true or false")
+    retention_completed_days: int = Field(90, ge=0, le=36_500, description=DAYS)
+    retention_failed_days: int = Field(180, ge=0, le=36_500, description=DAYS)
+    retention_cancelled_days: int = Field(90, ge=0, le=36_500, description=DAYS)
+    retention_compact_days: int = Field(30, ge=0, le=36_500, description=DAYS)
+    retention_notes_days: int = Field(90, ge=0, le=36_500, description=DAYS)
+    retention_waits_days: int = Field(30, ge=0, le=36_500, description=DAYS)
+    retention_audit_days: int = Field(730, ge=0, le=36_500, description=DAYS)
+    retention_workers_days: int = Field(7, ge=0, le=36_500, description=DAYS)
+    retention_removed_days: int = Field(365, ge=0, le=36_500, description=DAYS)
+    retention_batch: int = Field(1_000, ge=1, le=10_000, description="a whole number from 1 to 10000")
     workflow_apps: Names = Field(
         ["examples.refund", "examples.sql_change"],
         description="Python packages separated by commas, as in examples.refund,shop.flows",

@@ -22,6 +22,17 @@ HITL_SLICE_SECONDS = ENV.slice_seconds
 HITL_POISON_CRASHES = ENV.poison_crashes
 HITL_WORKERS = ENV.workers
 HITL_WORKFLOW_APPS = ENV.workflow_apps
+HITL_RETENTION = ENV.retention
+HITL_RETENTION_COMPLETED_DAYS = ENV.retention_completed_days
+HITL_RETENTION_FAILED_DAYS = ENV.retention_failed_days
+HITL_RETENTION_CANCELLED_DAYS = ENV.retention_cancelled_days
+HITL_RETENTION_COMPACT_DAYS = ENV.retention_compact_days
+HITL_RETENTION_NOTES_DAYS = ENV.retention_notes_days
+HITL_RETENTION_WAITS_DAYS = ENV.retention_waits_days
+HITL_RETENTION_AUDIT_DAYS = ENV.retention_audit_days
+HITL_RETENTION_WORKERS_DAYS = ENV.retention_workers_days
+HITL_RETENTION_REMOVED_DAYS = ENV.retention_removed_days
+HITL_RETENTION_BATCH = ENV.retention_batch
 
 INSTALLED_APPS = [
     "hitl",

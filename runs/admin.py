@@ -12,9 +12,12 @@ from runs.models import (
     ApiToken,
     Approval,
     AuditEntry,
+    LegalHold,
     Member,
     OperationalNote,
     Project,
+    Removed,
+    RetentionPolicy,
     Run,
     ServiceBeat,
     Team,
@@ -64,6 +67,9 @@ _look(Vote, "approval", "version", "user", "outcome", "decisive", "at")
 _look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
 _look(Usage, "run", "node", "call", "model", "model_tokens_in", "model_tokens_out", "cost", "currency", "at")
 _look(OperationalNote, "run", "kind", "at")
-_look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome")
+_look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome", "reason")
+_look(RetentionPolicy, "project", "workflow", "updated_at")
+_look(LegalHold, "run", "author", "created_at")
+_look(Removed, "id", "kind", "workflow", "status", "removed_at", hidden=("head_hash",))
 _look(WorkerChild, "id", "host", "pid", "started_at", "leaving_at", "gone_at")
 _look(ServiceBeat, "name", "at")

@@ -19,6 +19,7 @@ from redis import Redis, RedisError
 
 ADVANCE: Final = "runs.advance"
 WAKE_PARENT: Final = "runs.wake_parent"
+RETENTION: Final = "runs.retention"
 CHANGES: Final = "hitl:changes"  # the channel that open pages hear
 BETWEEN: Final = 0.1  # seconds between two announcements of one run from its own steps
 REST: Final = 5.0  # seconds without a try after Redis did not answer

@@ -143,6 +143,23 @@ class UnknownCheckpoint(NotFound):
     code = "unknown_checkpoint"
 
 
+# ---- 410: it was there
+
+
+class Gone(NotFound):
+    """Retention has removed this run; its history is no longer here."""
+
+    code = "gone"
+    http_status = 410
+
+
+class CheckpointRemoved(UnknownCheckpoint):
+    """This checkpoint was removed when the run was compacted."""
+
+    code = "checkpoint_removed"
+    http_status = 410
+
+
 # ---- 409 to 428: somebody else was first, or the ground has moved
 
 
@@ -240,6 +257,31 @@ class CheckpointUnreadable(Conflict):
     """A stored checkpoint cannot be read."""
 
     code = "checkpoint_unreadable"
+
+
+class Erased(CheckpointUnreadable):
+    """The content of this run was erased; its history still holds, without it."""
+
+    code = "erased"
+    http_status = 410
+
+
+class OnHold(Conflict):
+    """The run is under a legal hold; nothing of it may be removed."""
+
+    code = "on_hold"
+
+
+class StillNeeded(Conflict):
+    """Something else still needs this run."""
+
+    code = "still_needed"
+
+
+class RunNotEnded(Conflict):
+    """Only what has ended can be erased; cancel the run first."""
+
+    code = "run_not_ended"
 
 
 class Busy(Conflict):

@@ -18,6 +18,7 @@ from runs.models import ApiToken, Approval, Member, Project, Run, Team, User
 
 SUBMITTERS = frozenset({"submitter", "operator"})
 DECIDERS = frozenset({"reviewer", "operator"})
+KEEPERS = frozenset({"operator", "admin"})
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,19 @@ def check_retry(actor: Actor, run: Run) -> None:
     _check_role(actor, frozenset({"operator"}), "retry runs")
 
 
+def check_keep(actor: Actor, run: Run) -> None:
+    """Put a run under a legal hold, lift it, erase its content: operators and admins."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, KEEPERS, "hold or erase runs")
+
+
+def check_policy(actor: Actor, project: Project) -> None:
+    """Say how long things are kept: admins."""
+    check_view(actor, project.pk)
+    _check_role(actor, frozenset({"admin"}), "change how long things are kept")
+
+
 def check_decide(actor: Actor, run: Run, approval: Approval) -> None:
     """Answer or revise an approval."""
     check_view(actor, run.project_id)
@@ -148,6 +162,10 @@ def can_retry(actor: Actor, run: Run) -> bool:
 
 def can_signal(actor: Actor, run: Run) -> bool:
     return can(check_signal, actor, run)
+
+
+def can_keep(actor: Actor, run: Run) -> bool:
+    return can(check_keep, actor, run)
 
 
 def can_cancel(actor: Actor, run: Run) -> bool:

@@ -16,11 +16,11 @@ from uuid import UUID
 
 from django.db.models import Count, F, Max, Min, Model, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
 
-from runs import store
+from runs import keeping, store
 from runs.engine import position
 from runs.engine.canonical import Json
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
-from runs.errors import CheckpointUnreadable, NotFound, UnknownCheckpoint
+from runs.errors import CheckpointUnreadable, Gone, HitlError, NotFound
 from runs.models import (
     ApiToken,
     Approval,
@@ -29,6 +29,7 @@ from runs.models import (
     Child,
     Event,
     JournalEntry,
+    LegalHold,
     LogLine,
     Project,
     Revision,
@@ -119,18 +120,53 @@ def project_of(user: User, slug: str | None = None) -> Project:
 
 
 def run(project_id: UUID, run_id: UUID) -> Run:
-    """A run with its requester. One query; raises `NotFound`."""
-    found = Run.objects.select_related("requester").filter(project=project_id, pk=run_id).first()
+    """A run with its requester and its hold. One query; raises `NotFound`, or `Gone` if retention has removed it."""
+    rows = Run.objects.select_related("requester", "hold__author")
+    found = rows.filter(project=project_id, pk=run_id).first()
     if found is None:
-        raise NotFound()
+        raise gone_or(project_id, run_id, NotFound())
     return found
+
+
+def hold_of(run: Run) -> LegalHold | None:
+    """The legal hold that a run is under. One query, none for a run of `run`."""
+    found: LegalHold | None = getattr(run, "hold", None)
+    return found
+
+
+def kept_until(run: Run) -> datetime | None:
+    """When an ended run will be old enough to be removed; None if it is live or kept for ever. One query if it has ended."""
+    return keeping.ends_on(run)
+
+
+def gone_or(project_id: UUID, target: object, refusal: HitlError) -> HitlError:
+    """What to say of something that is not there: that retention has removed it, to who may know, or what is said anyway.
+
+    One query for what was not found.
+    """
+    if type(refusal) is not NotFound:
+        return refusal
+    left = keeping.was_removed(project_id, target)
+    if left is None:
+        return refusal
+    return Gone(
+        f"This {left.kind} was removed by retention.",
+        kind=left.kind,
+        run=str(left.run),
+        workflow=left.workflow,
+        run_status=left.status,
+        finished_at=left.finished_at.isoformat(),
+        removed_at=left.removed_at.isoformat(),
+        events=left.seq,
+        head_hash=bytes(left.head_hash).hex(),
+    )
 
 
 def run_mark(project_id: UUID, run_id: UUID) -> Run:
     """A run's counters and status alone, to see whether it changed. One query; raises `NotFound`."""
     found = Run.objects.only("version", "seq", "status").filter(project=project_id, pk=run_id).first()
     if found is None:
-        raise NotFound()
+        raise gone_or(project_id, run_id, NotFound())
     return found
 
 
@@ -252,7 +288,7 @@ def checkpoint(run_id: UUID, no: int) -> Moment:
     """One checkpoint with its position and its parent's. Five queries; raises `UnknownCheckpoint`."""
     found = Checkpoint.objects.defer("patch", "snapshot").filter(run=run_id, no=no).first()
     if found is None:
-        raise UnknownCheckpoint(f"The run has no checkpoint {no}.", checkpoint=no)
+        raise store.missing_checkpoint(run_id, no)
     before = None if found.parent is None else store.read_position(run_id, found.parent)
     return Moment(found, store.read_position(run_id, no), before)
 
@@ -290,7 +326,7 @@ def approval(project_id: UUID, approval_id: UUID) -> Approval:
     """An approval with its run and votes. Two queries; raises `NotFound`."""
     found = _with_votes(Approval.objects.filter(project=project_id, pk=approval_id)).first()
     if found is None:
-        raise NotFound()
+        raise gone_or(project_id, approval_id, NotFound())
     return found
 
 

@@ -46,7 +46,9 @@ from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, 
 from runs.engine.waits import Place, Satisfied, Wanted
 from runs.errors import (
     Busy,
+    CheckpointRemoved,
     CheckpointUnreadable,
+    Erased,
     HitlError,
     IdempotencyInProgress,
     LateResult,
@@ -78,6 +80,7 @@ FENCED: Final = "HL001"
 LOCK_SPACE: Final = 0x4849  # "HI": the first half of our two-part advisory lock keys
 SWEEPER_LOCK: Final = 0
 PATCH_OVERHEAD: Final = 256
+ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
 BESIDE_LEAST: Final = 16_384  # bytes of patches before a lane among others stops to write a snapshot
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 KEY_SECONDS: Final = 5.0  # how long a request waits for the first one with the same idempotency key
@@ -190,7 +193,7 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
     """
     _end_if_idle()
     if patience is not None:
-        _set_lock_timeout(f"{patience * 1000:.0f}ms")
+        set_lock_timeout(f"{patience * 1000:.0f}ms")
     with _refusing(Busy):
         run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
@@ -207,7 +210,7 @@ def _end_if_idle() -> None:
         )
 
 
-def _set_lock_timeout(text: str) -> str:
+def set_lock_timeout(text: str) -> str:
     """Set for the transaction how long it waits for a lock; returns what it was."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [text])
@@ -283,7 +286,7 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     """The document of a checkpoint: its snapshot and the patches since, one index range. Raises `CheckpointUnreadable`."""
     head = Checkpoint.objects.filter(run=run_id, no=checkpoint).values("branch", "snapshot_no").first()
     if head is None:
-        raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
+        raise missing_checkpoint(run_id, checkpoint)
     rows = list(
         Checkpoint.objects.filter(
             run=run_id, no__gte=head["snapshot_no"], no__lte=checkpoint, branch=head["branch"]
@@ -294,6 +297,8 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     document: Any = None
     before: int | None = None
     for no, parent, snapshot, ops in rows:
+        if snapshot == ERASED:
+            raise Erased(checkpoint=no)
         try:
             if snapshot is not None:
                 document = canonical.loads(snapshot)
@@ -306,6 +311,19 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
         raise CheckpointUnreadable(f"Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint)
     position: dict[str, Any] = document
     return position
+
+
+def missing_checkpoint(run_id: uuid.UUID, no: int) -> UnknownCheckpoint:
+    """What to say of a checkpoint that is not there: it never was, or compacting the run took it."""
+    run = Run.objects.values("checkpoint_no", "compacted_at").filter(pk=run_id).first()
+    if run and run["compacted_at"] and 0 <= no <= run["checkpoint_no"]:
+        kept = list(Checkpoint.objects.filter(run=run_id).order_by("no").values_list("no", flat=True)[:200])
+        return CheckpointRemoved(
+            f"Checkpoint {no} was removed when the run was compacted; its history still tells of it.",
+            checkpoint=no,
+            kept=kept,
+        )
+    return UnknownCheckpoint(f"The run has no checkpoint {no}.", checkpoint=no)
 
 
 def lineage(run_id: uuid.UUID, branch: int) -> list[tuple[int, int | None]]:
@@ -1128,7 +1146,7 @@ def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, r
 
     Waits for a transaction that is just taking it. Raises `IdempotencyInProgress` after five seconds.
     """
-    before = _set_lock_timeout(f"{KEY_SECONDS:.0f}s")
+    before = set_lock_timeout(f"{KEY_SECONDS:.0f}s")
     with _refusing(IdempotencyInProgress), connection.cursor() as cursor:
         cursor.execute(
             """
@@ -1142,7 +1160,7 @@ def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, r
             [project_id, endpoint, key, fingerprint, run_id],
         )
         taken = cursor.fetchone() is not None
-    _set_lock_timeout(before)  # the transaction is the caller's
+    set_lock_timeout(before)  # the transaction is the caller's
     return taken
 
 

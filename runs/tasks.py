@@ -10,9 +10,10 @@ from typing import Any
 
 from billiard import active_children
 from celery import shared_task, signals
+from django.conf import settings
 
-from runs import operations
-from runs.dispatch import ADVANCE, WAKE_PARENT
+from runs import operations, store
+from runs.dispatch import ADVANCE, RETENTION, WAKE_PARENT
 
 
 @shared_task(name=ADVANCE, ignore_result=True)
@@ -25,10 +26,17 @@ def wake_parent(run_id: str) -> None:
     operations.wake_parent(run_id=uuid.UUID(run_id))
 
 
+@shared_task(name=RETENTION, ignore_result=True)
+def keep_house() -> None:
+    if settings.HITL_RETENTION:
+        operations.keep_house()
+
+
 @signals.worker_init.connect
 def _check_workflows(**_: Any) -> None:
     """A graph that changed without a new version stops the start of the worker, before it takes anything."""
     operations.register_workflows()
+    store.disconnect()  # a child must not inherit the connection: it may be dead by the time of the fork
 
 
 @signals.worker_process_init.connect

@@ -240,6 +240,19 @@ class SignalBody(Body):
     ] = None
 
 
+class HoldBody(Body):
+    """Why nothing of a run may be removed."""
+
+    reason: Text
+
+
+class EraseBody(Body):
+    """Why the content of a run is erased. The reason stays: nothing that is to be erased belongs in it."""
+
+    reason: Text
+    version: Version | None = None
+
+
 Read = TypeVar("Read", bound=Body)
 
 

@@ -19,7 +19,7 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.patch import difference
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
-from runs.models import Approval, Checkpoint, Event, JournalEntry, Run, Signal, Step, User, Vote
+from runs.models import Approval, Checkpoint, Event, JournalEntry, LegalHold, Run, Signal, Step, User, Vote
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.policies import Actor
 from runs.queries import CallPlace, Link, Moment, Spent, Visit
@@ -106,6 +106,27 @@ class RunSummary(TypedDict):
         Field(description="When it fails unless something stops its clock; null while that stands."),
     ]
     time_left: Annotated[float | None, Field(description="Seconds that are left while the clock stands.")]
+    compacted_at: Annotated[
+        Time | None, Field(description="Since when only some of its checkpoints are there.")
+    ]
+    erased_at: Annotated[Time | None, Field(description="Since when its content is gone for good.")]
+
+
+@exact
+class HoldDocument(TypedDict):
+    """While it stands, nothing of the run is removed, compacted or erased."""
+
+    reason: str
+    author: PersonDocument
+    since: Time
+
+
+@exact
+class ErasureDocument(TypedDict):
+    """Who erased what a run says, and why."""
+
+    by: Annotated[Any, Field(description="Who did it, as in the history.")]
+    reason: str
 
 
 @exact
@@ -242,11 +263,11 @@ class RelatedRun(TypedDict):
 class RunDocument(RunSummary):
     """A run, whole."""
 
-    input: Object
+    input: Annotated[Object | None, Field(description="Null only if it was erased.")]
     state: Annotated[
         Object | None,
         Field(
-            description="The state at the head: of all lanes, as if they ended now. Null only if it is unreadable."
+            description="The state at the head: of all lanes, as if they ended now. Null only if it is unreadable or erased."
         ),
     ]
     lanes: Annotated[
@@ -265,6 +286,9 @@ class RunDocument(RunSummary):
     pending_approvals: list[ApprovalDocument]
     parent: Annotated[RelatedRun | None, Field(description="The run that started this one.")]
     children: Annotated[list[RelatedRun], Field(description="Runs that this one started, at most 200.")]
+
+    hold: Annotated[HoldDocument | None, Field(description="The legal hold it is under.")]
+    erasure: Annotated[ErasureDocument | None, Field(description="By whom and why its content was erased.")]
 
 
 @exact
@@ -573,6 +597,8 @@ def run_summary(run: Run) -> RunSummary:
         "deadline": run.deadline,
         "deadline_at": _maybe(run.deadline_at),
         "time_left": run.time_left,
+        "compacted_at": _maybe(run.compacted_at),
+        "erased_at": _maybe(run.erased_at),
     }
 
 
@@ -601,6 +627,8 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
         "parent": _related(queries.parent_of(run)),
         "children": [_related_run(child) for child in queries.children_of(run.pk)],
+        "hold": _hold(queries.hold_of(run)),
+        "erasure": _erasure(run),
     }
 
 
@@ -623,6 +651,16 @@ def signal_document(signal: Signal, *, taken: Collection[int]) -> SignalDocument
         "sender": signal.sender,
         "received_at": _text(signal.received_at),
     }
+
+
+def _hold(hold: LegalHold | None) -> HoldDocument | None:
+    if hold is None:
+        return None
+    return {"reason": hold.reason, "author": person(hold.author), "since": _text(hold.created_at)}
+
+
+def _erasure(run: Run) -> ErasureDocument | None:
+    return None if run.erasure is None else {"by": run.erasure["by"], "reason": run.erasure["reason"]}
 
 
 def _lanes(head: dict[str, Any], pending: Sequence[Approval]) -> list[LaneDocument]:

@@ -65,6 +65,12 @@ class Wait(Query):
     ] = 0.0
 
 
+class Reason(Query):
+    """Why."""
+
+    reason: Annotated[str, Field(max_length=2_000, description="Why; it stands in the audit.")] = ""
+
+
 class RunList(Query):
     """Which runs."""
 

@@ -76,12 +76,15 @@ PEOPLE: Final = ("not_found", "missing_scope", "not_a_candidate", "self_approval
 STEERING: Final = (
     *PEOPLE,
     "unknown_checkpoint",
+    "checkpoint_removed",
     "checkpoint_unreadable",
+    "erased",
     "nothing_to_run",
     "stale_version",
     "reason_required",
     "schema_violation",
 )
+KEEPING: Final = ("not_found", "missing_scope", "busy", "reason_required")
 ANSWERING: Final = (
     *PEOPLE,
     "checkpoint_unreadable",
@@ -118,6 +121,8 @@ def described(
 ) -> Callable[[Decorated], Decorated]:
     """Describe one operation. answers: status and shape; errors: codes, beyond those that every operation may answer."""
     faults = list(errors) if public else [*ALWAYS, *errors]
+    if "not_found" in faults and not public:
+        faults.append("gone")
     if body is not None:
         faults += ["csrf_failed", "unknown_field", "invalid_json", "too_large", "unsupported_media_type"]
     if query is not NoQuery:

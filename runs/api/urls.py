@@ -21,6 +21,8 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/decide": views.DecideRun,
     "runs/<any_uuid:id>/cancel": views.Cancel,
     "runs/<any_uuid:id>/signals": views.RunSignals,
+    "runs/<any_uuid:id>/hold": views.Hold,
+    "runs/<any_uuid:id>/erase": views.Erase,
     "approvals": views.Approvals,
     "approvals/<any_uuid:id>": views.ApprovalDetail,
     "approvals/<any_uuid:id>/decide": views.Decide,

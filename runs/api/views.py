@@ -18,6 +18,7 @@ from runs.api.schema import (
     ID_PARAMETER,
     IDEMPOTENCY_KEY,
     IF_MATCH,
+    KEEPING,
     OF_RUN,
     OF_SIGNAL,
     OF_SUBMISSION,
@@ -164,7 +165,14 @@ class RunCheckpoint(Endpoint):
         summary="Get a checkpoint: the state at it, and what it changed",
         headers=[ID_PARAMETER],
         answers={200: documents.CheckpointDocument},
-        errors=["not_found", "unknown_checkpoint", "missing_scope", "checkpoint_unreadable"],
+        errors=[
+            "not_found",
+            "unknown_checkpoint",
+            "checkpoint_removed",
+            "missing_scope",
+            "checkpoint_unreadable",
+            "erased",
+        ],
     )
     def get(self, request: Request, id: UUID, no: int) -> Response:
         query(request, parameters.NoQuery)
@@ -307,6 +315,7 @@ class Retry(Endpoint):
             "missing_scope",
             "busy",
             "checkpoint_unreadable",
+            "erased",
             "stale_version",
             "nothing_to_run",
             "already_terminal",
@@ -394,6 +403,65 @@ class RunSignals(Endpoint):
         )
         items = [documents.signal_document(signal, taken=taken) for signal in page.rows]
         return rendered({"items": items, "next": page.rows[-1].no if page.more else None})
+
+
+class Hold(Endpoint):
+    @described(
+        operation_id="hold_run",
+        summary="Put a run under a legal hold",
+        description="While it stands nothing of the run is removed, compacted or erased. Again, it gets the new reason.",
+        body=bodies.HoldBody,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=KEEPING,
+        examples={"A lawsuit": {"reason": "case 4 O 211/26: nothing is to be removed"}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.HoldBody)
+        run = operations.hold(actor=actor_of(request), run_id=id, reason=body.reason)
+        return _run(actor_of(request), run)
+
+    @described(
+        operation_id="release_run",
+        summary="Lift the legal hold of a run",
+        description="Where there is none, nothing changes.",
+        query=parameters.Reason,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=KEEPING,
+    )
+    def delete(self, request: Request, id: UUID) -> Response:
+        reason = query(request, parameters.Reason).reason
+        run = operations.release(actor=actor_of(request), run_id=id, reason=reason)
+        return _run(actor_of(request), run)
+
+
+class Erase(Endpoint):
+    @described(
+        operation_id="erase_run",
+        summary="Erase what an ended run says, for good",
+        description="Input, state, output, questions, answers and recorded results go; that the run was, its steps, people and "
+        "times stay, and its history still verifies. Its checkpoints then answer 410 `erased`. Again changes nothing.",
+        body=bodies.EraseBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=[*KEEPING, "run_not_ended", "on_hold", "still_needed", "stale_version"],
+        examples={"Asked by the person": {"reason": "request 1182 of 3 May"}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.EraseBody)
+        run = operations.erase(
+            actor=actor_of(request),
+            run_id=id,
+            reason=body.reason,
+            version=parameters.version(request, body.version),
+        )
+        return _run(actor_of(request), run)
 
 
 class Approvals(Endpoint):

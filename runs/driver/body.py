@@ -123,15 +123,15 @@ def run_body(scope: StepScope) -> Outcome:
 
 @contextmanager
 def _one_by_one() -> Iterator[None]:
-    """An `asyncio.TaskGroup` packs what its tasks raise into a group: what the driver itself raised is taken out again, first
-    that the step is somebody else's by now."""
+    """An `asyncio.TaskGroup` packs what its tasks raise into a group. What the driver raised is taken out again, first that the
+    step is somebody else's by now; and an error that is alone in its group, for a retry policy goes by its class."""
     try:
         yield
     except BaseExceptionGroup as group:
         for kind in (Interrupted, TimeIsUp, AskAgain, Suspend):
             if found := _within(group, kind):
                 raise found from None
-        raise
+        raise _alone(group) from None
 
 
 def _within(group: BaseExceptionGroup[Any], kind: type[BaseException]) -> BaseException | None:
@@ -140,6 +140,12 @@ def _within(group: BaseExceptionGroup[Any], kind: type[BaseException]) -> BaseEx
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
     return found
+
+
+def _alone(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def settled(value: Any, context: Context) -> Any:

@@ -342,12 +342,9 @@ class Context(Waits):
 
     def _is_own_turn(self) -> bool:
         """Whether this is the thread, and in an async node the task, that runs the body."""
-        if not self._is_own_thread():
+        if threading.get_ident() != self._thread:
             return False
         return self._task is None or asyncio.current_task() is self._task
-
-    def _is_own_thread(self) -> bool:
-        return threading.get_ident() == self._thread
 
     def _make(self, request: Request) -> Made:
         """Make the call, in whatever thread this is."""

@@ -6,6 +6,7 @@ same order, and finds in the journal what it was given. Places are counted per n
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -77,10 +78,11 @@ class Waits:
         port: Port
         earlier: int
         _entries: dict[Place, Entry] | None
+        _lock: threading.RLock
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
+        def _is_own_turn(self) -> bool: ...
         def _place(self, label: str, key: str | None) -> str: ...
-        def _is_own_thread(self) -> bool: ...
         def _read_journal(self) -> None: ...
 
     def sleep(
@@ -227,14 +229,15 @@ class Waits:
         return replace(asked, occurrence=_after(occurrence, len(chain)), supersedes=result["approval"])
 
     def _wait_place(self, name: str, key: str | None) -> str:
-        """As a call's; only the body's own thread can be left, so only there something can be waited for."""
         check_place(name, "0" if key is None else key)
-        if not self._is_own_thread():
+        if not self._is_own_turn():
+            # Leaving the body from there would end that thread alone, and the node would go on without its answer.
             raise InvalidCall(
-                f"{name!r} is waited for in a thread beside the node's own, which is no place to leave the body from; "
-                "several things at once are ctx.ask_all and ctx.first_of."
+                f"{name!r} waits in a thread or task beside the node's own; wait in the node itself. Several things at once "
+                "are ctx.ask_all and ctx.first_of."
             )
-        return self._place(name, key)
+        with self._lock:
+            return self._place(name, key)
 
     def _chain(self, name: str, occurrence: str) -> list[Entry]:
         """The answers at a place: several only if what people were asked has changed from one replay to another."""

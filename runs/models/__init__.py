@@ -1,6 +1,7 @@
 """Fields, constraints, indexes and cheap properties. Verbs are in `runs.operations`, SQL in `runs.store`."""
 
 from runs.models.approvals import Approval, Revision, Vote
+from runs.models.keeping import LegalHold, Removed, RetentionPolicy
 from runs.models.people import ApiToken, Member, Project, Team, User
 from runs.models.records import AuditEntry, IdempotencyRecord, OperationalNote, ServiceBeat, WorkerChild
 from runs.models.runs import (
@@ -29,10 +30,13 @@ __all__ = [
     "Event",
     "IdempotencyRecord",
     "JournalEntry",
+    "LegalHold",
     "LogLine",
     "Member",
     "OperationalNote",
     "Project",
+    "Removed",
+    "RetentionPolicy",
     "Revision",
     "Run",
     "ServiceBeat",

@@ -19,6 +19,7 @@ class IdempotencyRecord(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        indexes = [models.Index(fields=["created_at"], name="idempotency_by_time")]
         constraints = [
             models.UniqueConstraint(fields=["project", "endpoint", "key"], name="idempotency_key_once")
         ]
@@ -33,6 +34,9 @@ class OperationalNote(models.Model):
     facts = models.JSONField(default=dict)
     at = models.DateTimeField(db_default=Now())
 
+    class Meta:
+        indexes = [models.Index(fields=["at"], name="note_by_time")]
+
 
 class AuditEntry(models.Model):
     """Who did what, from where, and whether it was allowed. Denied access is written too."""
@@ -46,6 +50,7 @@ class AuditEntry(models.Model):
     verb = models.CharField(max_length=40)
     target = models.CharField(max_length=120, default="")
     outcome = models.CharField(max_length=40)
+    reason = models.TextField(db_default="", default="")
 
     class Meta:
         indexes = [models.Index(fields=["-at"], name="audit_by_time")]

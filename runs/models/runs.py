@@ -42,6 +42,7 @@ class Run(models.Model):
     snapshot is due (0: the next checkpoint is one). parent, root: the run that started this one, and the first of the tree.
     deadline: how many seconds the run may take, people's time not counted; deadline_at: when they are over if nothing stops
     the clock; time_left: seconds left while it stands.
+    erasure: by whom and why its content was erased.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -78,6 +79,9 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
+    compacted_at = models.DateTimeField(null=True)
+    erased_at = models.DateTimeField(null=True)
+    erasure = models.JSONField(null=True)
 
     deadline = models.FloatField(null=True)
     deadline_at = models.DateTimeField(null=True)
@@ -86,6 +90,9 @@ class Run(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["deadline_at"], condition=Q(deadline_at__isnull=False), name="run_deadline"),
+            models.Index(
+                fields=["finished_at", "id"], condition=Q(finished_at__isnull=False), name="run_ended"
+            ),
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
@@ -103,6 +110,11 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"),
                 name="run_failed_has_error",
+            ),
+            models.CheckConstraint(
+                condition=Q(erased_at__isnull=True, erasure__isnull=True)
+                | Q(erased_at__isnull=False, erasure__isnull=False, finished_at__isnull=False),
+                name="run_erased_is_told",
             ),
             models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
         ]
@@ -359,6 +371,7 @@ class Wait(models.Model):
 
     class Meta:
         indexes = [
+            models.Index(fields=["closed_at"], condition=Q(closed_at__isnull=False), name="wait_closed"),
             models.Index(
                 fields=["due_at"], condition=Q(closed_at__isnull=True, due_at__isnull=False), name="wait_due"
             ),

@@ -3,6 +3,7 @@
 from runs.engine.approval import ActionDecision
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
+from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.registering import register_workflows
 from runs.operations.signalling import Signalled, signal
 from runs.operations.steering import (
@@ -24,11 +25,13 @@ from runs.operations.waking import wake_parent
 from runs.operations.working import Worker, advance, leave, say_leaving, stop_soon, worker
 
 __all__ = [
+    "RETENTION_BEAT",
     "ActionDecision",
     "Answer",
     "CallPreview",
     "Decided",
     "Idempotency",
+    "Kept",
     "RetryPreview",
     "RewindPreview",
     "Signalled",
@@ -42,17 +45,22 @@ __all__ = [
     "create_token",
     "decide",
     "edit_state",
+    "erase",
     "expire",
+    "hold",
+    "keep_house",
     "leave",
     "only_approval",
     "preview_retry",
     "preview_rewind",
     "register_workflows",
+    "release",
     "retry",
     "revise",
     "revoke_token",
     "rewind",
     "say_leaving",
+    "set_policy",
     "signal",
     "stop_soon",
     "submit",

@@ -11,7 +11,7 @@ from typing import Final
 from django.db import transaction
 from django.db.models import Q
 
-from runs import policies, store
+from runs import policies, queries, store
 from runs.engine import approval as rules
 from runs.engine import canonical, machine
 from runs.engine import position as at
@@ -222,10 +222,13 @@ def _run_of(actor: Actor, answer: Answer, *, one_of_several: bool = False) -> uu
     )
     run_id = found.first()
     if run_id is None or not actor.roles:
-        audit_denied(actor, "decide", answer.approval_id, NotFound.code)
+        told: HitlError = NotFound()
+        if actor.roles:
+            told = queries.gone_or(actor.project.pk, answer.approval_id, told)
+        audit_denied(actor, "decide", answer.approval_id, told.code)
         if one_of_several:
-            raise NotFound(approval=str(answer.approval_id))
-        raise NotFound()
+            told.facts["approval"] = str(answer.approval_id)
+        raise told
     return run_id
 
 

@@ -9,26 +9,27 @@ from typing import Any
 
 from django.db import Error, transaction
 
-from runs import dispatch, store, workflows
+from runs import dispatch, queries, store, workflows
 from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.machine import Aggregate, Transition
 from runs.engine.status import RunStatus, StepStatus
 from runs.errors import Forbidden, NotFound
-from runs.models import AuditEntry, Run, Step
+from runs.models import AuditEntry, Project, Run, Step
 from runs.policies import Actor
 
 
 @contextmanager
-def verb(actor: Actor, name: str, target: object) -> Iterator[None]:
+def verb(actor: Actor, name: str, target: object, *, reason: str = "") -> Iterator[None]:
     """A durable transaction for one verb of a person, with its audit entry; a refusal is written down too."""
     try:
         with transaction.atomic(durable=True):
             yield
-            _audit(actor, name, target, "done")
+            _audit(actor, name, target, "done", reason=reason)
     except (Forbidden, NotFound) as refusal:
-        audit_denied(actor, name, target, refusal.code)
-        raise
+        told = queries.gone_or(actor.project.pk, target, refusal)
+        audit_denied(actor, name, target, told.code)
+        raise told from None
     except Error as error:
         raise store.refusal_of(error) from error
 
@@ -51,7 +52,14 @@ def audit_denied(actor: Actor, name: str, target: object, code: str) -> None:
     _audit(actor, name, target, f"denied: {code}")
 
 
-def _audit(actor: Actor, name: str, target: object, outcome: str) -> None:
+def audit_command(project: Project, name: str, target: object, *, reason: str = "") -> None:
+    """Somebody at the command line, who needs no name to write into the database."""
+    AuditEntry.objects.create(
+        project=project, method="command", verb=name, target=str(target)[:120], outcome="done", reason=reason
+    )
+
+
+def _audit(actor: Actor, name: str, target: object, outcome: str, *, reason: str = "") -> None:
     AuditEntry.objects.create(
         project=actor.project,
         user_name=actor.user.username,
@@ -60,6 +68,7 @@ def _audit(actor: Actor, name: str, target: object, outcome: str) -> None:
         verb=name,
         target=canonical.visible(str(target)[:120])[:120],
         outcome=outcome,
+        reason=reason,
     )
 
 

@@ -22,7 +22,6 @@ from runs.errors import (
     ReasonRequired,
     ResultConsumed,
     StaleVersion,
-    UnknownCheckpoint,
     UnknownLane,
     VersionRequired,
 )
@@ -109,8 +108,8 @@ def edit_state(
         run = locked_run(run_id)
         policies.check_steer(actor, run)
         if lane is None or lane_version is None or version is not None:
-            _check_version(run, version)
-        _check_reason(reason)
+            check_version(run, version)
+        check_reason(reason)
         if not changes:
             raise BadRequest("Nothing is changed.")
         canonical.check(dict(changes))
@@ -146,8 +145,8 @@ def rewind(
         run = locked_run(run_id)
         policies.check_steer(actor, run)
         if version is not None:
-            _check_version(run, version)
-        _check_reason(reason)
+            check_version(run, version)
+        check_reason(reason)
         _check_calls(calls)
         if not detach:
             _check_not_consumed(run)
@@ -182,7 +181,7 @@ def preview_rewind(
     _check_calls(calls)
     point = Checkpoint.objects.filter(run=run, no=checkpoint).first()
     if point is None:
-        raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
+        raise store.missing_checkpoint(run.pk, checkpoint)
     position = store.read_position(run.pk, checkpoint)
     live = at.live_steps(position)
     if not live:
@@ -227,7 +226,7 @@ def retry(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", version: i
         run = locked_run(run_id)
         policies.check_retry(actor, run)
         if version is not None:
-            _check_version(run, version)
+            check_version(run, version)
         canonical.check(reason)
         facts = aggregate(run)
         return _commit(run, machine.retry(facts, reason=reason[:MAX_REASON]), facts, actor, reason)
@@ -290,7 +289,7 @@ def _check_not_consumed(run: Run) -> None:
         raise ResultConsumed(parent=str(run.parent_id))
 
 
-def _check_version(run: Run, version: int | None) -> None:
+def check_version(run: Run, version: int | None) -> None:
     if version is None:
         raise VersionRequired("Send the version of the run that you saw.", version=run.version)
     if version != run.version:
@@ -307,7 +306,7 @@ def _check_lane_version(position: dict[str, Any], lane: str, version: int) -> No
         )
 
 
-def _check_reason(reason: str) -> None:
+def check_reason(reason: str) -> None:
     if not reason.strip():
         raise ReasonRequired("Give a reason; it stands in the history.")
     if len(reason) > MAX_REASON:

@@ -397,7 +397,7 @@ def _worst_risk(actions: Sequence[Mapping[str, Any]]) -> str | None:
 
 def _worst_effect(actions: Sequence[Mapping[str, Any]]) -> str:
     order = ["none", "reversible", "irreversible"]
-    return max((str(action["effect"]) for action in actions), key=order.index)
+    return max((str(action["effect"]) for action in actions), key=order.index, default="none")
 
 
 def _is_long(text: str) -> bool:

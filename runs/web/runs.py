@@ -20,7 +20,7 @@ from runs.engine.position import state as state_of
 from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
 from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
-from runs.web import branches, once, run_page, sentence, signs, timeline, ways
+from runs.web import branches, keeping, once, run_page, sentence, signs, timeline, ways
 from runs.web.banner import of_error
 from runs.web.door import Request, page, see_other
 
@@ -167,8 +167,11 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         order=ways.order_of(workflow),
         spent=queries.spent_in(run.pk),
     )
-    moment = queries.checkpoint(run.pk, checkpoint)
-    head = moment.position if checkpoint == run.head else queries.head_or_fault(run)[0]
+    # An erased run has no checkpoint to show; one that was asked for by its number says so itself.
+    erased = run.erased_at is not None and checkpoint == run.head
+    moment = None if erased else queries.checkpoint(run.pk, checkpoint)
+    at_head = moment is not None and checkpoint == run.head
+    head = moment.position if moment and at_head else queries.head_or_fault(run)[0]
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
     shown = {
         "run": run,
@@ -191,6 +194,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "branches": branches.build(lines, heads, current=run.branch),
         "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
         "approvals": [run_page.approval_row(approval) for approval in approvals],
+        "kept": keeping.of_run(request.actor, run),
         "input": pretty.text_lines(_laid_out(run.input)),
         "output": pretty.text_lines(_laid_out(run.output)) if run.output else None,
         "error": pretty.lines(run.error) if run.error else None,
@@ -236,9 +240,9 @@ def _history_rows(
 
 
 def _checkpoints(
-    request: Request, run: Run, moment: queries.Moment, *, line: run_page.Line | None = None
+    request: Request, run: Run, moment: queries.Moment | None, *, line: run_page.Line | None = None
 ) -> dict[str, Any]:
-    may_steer = policies.can_steer(request.actor, run)
+    may_steer = policies.can_steer(request.actor, run) and run.erased_at is None
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
     line = dict(store.lineage(run.pk, run.branch)) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
@@ -247,7 +251,8 @@ def _checkpoints(
             run_page.checkpoint_row(point, run=run, line=line, may_steer=may_steer) for point in found.rows
         ],
         "older_checkpoints": older,
-        "selected": run_page.selected(
+        "selected": moment
+        and run_page.selected(
             moment, run=run, line=line, show=request.GET.get("show", ""), may_steer=may_steer
         ),
     }
@@ -255,13 +260,14 @@ def _checkpoints(
 
 def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
     steers, cancels = policies.can_steer(request.actor, run), policies.can_cancel(request.actor, run)
-    no_right = "Your roles do not allow it"
+    no_right = "Its content was erased" if run.erased_at else "Your roles do not allow it"
+    steers = steers and run.erased_at is None
     edits = run.status in ("waiting", "queued", "paused", "failed")
     retry = run_page.ActionLink(
         "Retry",
         "s-retry",
         reverse("run-retry", args=[run.pk]),
-        "" if policies.can_retry(request.actor, run) else no_right,
+        "" if policies.can_retry(request.actor, run) and run.erased_at is None else no_right,
     )
     return [
         *([retry] if run.status == "failed" else []),

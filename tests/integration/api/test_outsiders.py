@@ -26,6 +26,9 @@ ON_RUN: list[tuple[str, str, Any]] = [
     ("PATCH", "runs/{id}/state", {"version": 1, "changes": {"x": 1}, "reason": "x"}),
     ("PATCH", "runs/{id}/state", {"changes": {"x": 1}, "reason": "x"}),
     ("POST", "runs/{id}/cancel", None),
+    ("POST", "runs/{id}/hold", {"reason": "x"}),
+    ("DELETE", "runs/{id}/hold", None),
+    ("POST", "runs/{id}/erase", {"reason": "x"}),
 ]
 ON_APPROVAL: list[tuple[str, str, Any]] = [
     ("GET", "approvals/{id}", None),

@@ -318,8 +318,8 @@ def test_concurrent_calls_are_journalled_and_recovered_by_another_worker(
             raise Killed
         return {"x": found}
 
-    only(define("crew"), body)
-    run = house.submit("crew")
+    only(define("trio"), body)
+    run = house.submit("trio")
     with pytest.raises(Killed):
         house.work(run)
     by_sql("UPDATE runs_step SET lease_until = now() - interval '1 second' WHERE status = 'executing'")

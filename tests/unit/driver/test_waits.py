@@ -163,20 +163,17 @@ def test_a_call_and_a_wait_at_one_place_are_not_taken_for_each_other(first: str)
     assert {error.facts["recorded"]["kind"], error.facts["asked"]["kind"]} == {"call", "signal"}
 
 
-def test_an_async_body_may_wait_in_its_tasks() -> None:
-    """A task group packs what leaves a body into a group; a task of its own needs a key."""
+def test_what_ends_a_task_group_is_told_as_what_it_is() -> None:
+    """A task of its own is no place to wait; and a retry policy goes by the class of an error, not by that of its group."""
 
-    async def body(state: Any, ctx: Context) -> Any:
-        async def paid() -> Any:
-            return ctx.wait_signal("paid", key="k").payload
+    async def body(state: Any, ctx: Context) -> None:
+        async def paid() -> None:
+            ctx.wait_signal("paid", key="k")
 
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(paid())
-        return [task.result()]
+            group.create_task(paid())
 
-    journal = Journal()
-    journal.answer(the_one(run(body, journal)), PAID)
-    assert run(body, journal) == Completed([{"n": 1}])
+    assert isinstance(error_of(run(body, Journal())), InvalidCall)
 
 
 def test_an_async_body_that_is_taken_over_in_a_task_group_lets_go() -> None:

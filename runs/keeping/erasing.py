@@ -1,0 +1,98 @@
+"""What a run says can be taken out of it; that it ran, when, for whom and under which hashes stays."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models import F, Model
+from django.db.models.functions import Now
+
+from runs import store
+from runs.engine import canonical
+from runs.keeping.removing import say_retention
+from runs.models import (
+    Approval,
+    Branch,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    OperationalNote,
+    Revision,
+    Run,
+    Step,
+    Vote,
+)
+
+ERASED_DOCUMENT: Final = canonical.dumps(
+    {"title": "Erased", "reason": "", "agent_note": "", "facts": [], "actions": []}
+)
+ERASED_DIGEST: Final = canonical.digest(canonical.loads(ERASED_DOCUMENT))
+NOTHING: Final = "null"
+
+# What holds content, and what is put in its place. Digests are content too: one of a small document, without salt, can be
+# guessed. A test looks at every column of text, so that none is forgotten.
+CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
+    Event: {"payload": None, "salt": None},
+    Checkpoint: {"snapshot": store.ERASED, "patch": None, "snapshot_no": F("no"), "reason": ""},
+    Branch: {"reason": ""},
+    Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST},
+    Revision: {"document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "comment": ""},
+    Vote: {
+        "decisions": "[]",
+        "comment": "",
+        "signature": "",
+        "digest": "",
+        "request_digest": "",
+        "approved_digest": "",
+    },
+}
+DROPPED: Final[tuple[type[Model], ...]] = (OperationalNote,)  # operational: of no use without what they tell
+
+
+def erase(run: Run, *, by: Any, reason: str) -> None:
+    """Take the content out of a locked run, in the caller's transaction: what is left says what happened, when, by whom and
+    under which hash, and nothing of what it was about."""
+    say_retention()
+    for model, blank in CONTENT.items():
+        way = "approval__run" if model in (Revision, Vote) else "run"
+        model._default_manager.filter(**{way: run}).update(**blank)
+    for model in DROPPED:
+        model._default_manager.filter(run=run).delete()
+    Step.objects.filter(run=run, error__isnull=False).update(error=_without_words(None))
+    _erase_journal(run)
+    Run.objects.filter(pk=run.pk).update(
+        input=NOTHING,
+        output=None if run.output is None else NOTHING,
+        error=_without_words(run.error) if run.error else None,
+        labels={},
+        version=F("version") + 1,
+        erased_at=Now(),
+        erasure={"by": by, "reason": reason},
+    )
+
+
+def _without_words(error: dict[str, Any] | None) -> dict[str, Any]:
+    """What is left of an error: its code is ours, its message may quote anything."""
+    told: dict[str, Any] = {key: value for key, value in (error or {}).items() if key in ("code", "step")}
+    return {"code": "erased", **told, "message": "Erased."}
+
+
+def _erase_journal(run: Run) -> None:
+    """What did something to the world stays as an entry of the ledger, with its key, by which the other side knows it."""
+    JournalEntry.objects.filter(run=run, effect="none").delete()
+    with connection.cursor() as cursor:
+        # An author may have made the occurrence of content; it is part of the key, so it gets a number.
+        cursor.execute(
+            """
+            UPDATE runs_journalentry entry
+            SET result = 'null', args_digest = '', occurrence = 'erased ' || counted.no
+            FROM (
+              SELECT branch, address, name, occurrence, row_number() OVER (ORDER BY ended_at, ordinal) AS no
+              FROM runs_journalentry WHERE run_id = %(run)s
+            ) counted
+            WHERE entry.run_id = %(run)s AND entry.branch = counted.branch AND entry.address = counted.address
+              AND entry.name = counted.name AND entry.occurrence = counted.occurrence
+            """,
+            {"run": run.pk},
+        )
