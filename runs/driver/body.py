@@ -103,6 +103,8 @@ def run_body(scope: StepScope) -> Outcome:
             scope.context.close()
         if watch.fired:
             return _timed_out(node, None)
+        if scope.context.leaving is not None:  # past a bare `except`, or a `return` in a `finally`
+            return Suspended(scope.context.leaving.wanted)
         if node.approval is None:
             return Completed(_clean(value))
         document = secrets.redacted(
@@ -118,6 +120,8 @@ def run_body(scope: StepScope) -> Outcome:
     except TimeIsUp as late:
         return _timed_out(node, late)
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  # an author's code may raise anything
+        if scope.context.leaving is not None and not watch.fired:
+            return Suspended(scope.context.leaving.wanted)
         return _timed_out(node, error) if watch.fired else _failed(error, scope.context, node.retry)
 
 

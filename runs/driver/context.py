@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, NoReturn, TypeVar, get_args
 
 from runs.driver import clock, notes, secrets, watchdog
 from runs.driver.aside import Aside
@@ -38,7 +38,7 @@ from runs.driver.decisions import Approved, Decision, approved_of
 from runs.driver.notes import Progress
 from runs.driver.port import Call, Entry, Interrupted, LogLine, Port
 from runs.driver.usage import used
-from runs.driver.waits import Waits
+from runs.driver.waits import Suspend, Waits
 from runs.driver.watchdog import TimeIsUp, Watch
 from runs.engine import canonical
 from runs.engine.approval import approved_digest
@@ -46,7 +46,7 @@ from runs.engine.canonical import Json
 from runs.engine.machine import error_of
 from runs.engine.retry import Retry
 from runs.engine.state import storable
-from runs.engine.waits import LONGEST
+from runs.engine.waits import LONGEST, Wanted
 from runs.engine.workflow import Effect
 from runs.errors import (
     ApprovalMismatch,
@@ -107,6 +107,7 @@ class Context(Waits):
     _counted: dict[tuple[str, str], bool] = field(default_factory=dict)
     _under_way: set[tuple[str, str]] = field(default_factory=set)
     failed: list[FailedCall] = field(default_factory=list)
+    leaving: Suspend | None = None
     _thread: int = field(default_factory=threading.get_ident)
     _task: asyncio.Task[Any] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -323,6 +324,8 @@ class Context(Waits):
 
     def _place(self, label: str, key: str | None) -> str:
         """Which one of its name this is: by its key, or by its turn."""
+        if self.leaving is not None:
+            raise self.leaving  # in a `finally`, or past a bare `except`: the body comes here again with its answer
         if self._making() is not None:
             # When the outer call's result is known, the inner one is not asked for and all that follow would be miscounted.
             raise InvalidCall(f"{label!r} is asked for inside another call; ask for one after the other.")
@@ -626,6 +629,11 @@ class Context(Waits):
             self._commit(request.call(None, took=0.0, used=[amount]))
 
     # ---- for whoever runs the body
+
+    def _leave(self, asked: Sequence[Wanted]) -> NoReturn:
+        """From here on the body is only being left: what it still asks for on its way out is not its turn yet."""
+        self.leaving = Suspend(asked)
+        raise self.leaving
 
     async def run_async(self, body: Coroutine[Any, Any, Any]) -> Any:
         """An `async def` body, in the task that may call without a key."""

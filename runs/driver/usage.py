@@ -65,7 +65,8 @@ def _money(cost: Decimal | str | int | None) -> str:
         raise InvalidUsage(f"cost={cost!r:.100} is not a decimal number.") from None
     if not amount.is_finite() or not 0 <= amount <= MOST_COST:
         raise InvalidUsage(f"cost={cost!s:.100} is not between 0 and 10^12.")
-    plain = f"{amount:f}"
-    if len(plain.partition(".")[2]) > PLACES:
+    exponent = amount.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if -exponent > PLACES:  # looked at before it is written out: 1E-999999999 would be a text of a gigabyte
         raise InvalidUsage(f"cost={cost!s:.100} has more than {PLACES} places after the point.")
-    return plain
+    return f"{amount:f}" if amount else "0"

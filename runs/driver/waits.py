@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from runs.driver import secrets
 from runs.driver.decisions import Answer
@@ -82,6 +82,7 @@ class Waits:
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
         def _is_own_turn(self) -> bool: ...
+        def _leave(self, asked: Sequence[Wanted]) -> NoReturn: ...
         def _place(self, label: str, key: str | None) -> str: ...
         def _read_journal(self) -> None: ...
 
@@ -155,7 +156,7 @@ class Waits:
         found = [self._look(question, None) for question in questions]
         missing = [one for one in found if isinstance(one, Wanted)]
         if missing:
-            raise Suspend(missing)
+            self._leave(missing)
         return [value_of(entry, canonical.loads(entry.result)) for entry in found if isinstance(entry, Entry)]
 
     def run_child(
@@ -188,14 +189,14 @@ class Waits:
         race = _after(occurrence, len(chain))
         asked = {label: _contender(label, given, race) for label, given in waits.items()}
         if not chain:
-            raise Suspend(list(asked.values()))
+            self._leave(list(asked.values()))
         shown: Json = [one.shown() for one in asked.values()]
         result = self._checked(chain[-1], "first", shape_of(asked.values()), asked=shown)
         winner = asked[result["winner"]]
         entry = replace(chain[-1], kind=ENTRY_OF[winner.kind], name=winner.name, args_digest=result["digest"])
         if winner.kind == "approval" and not self._still_holds(winner, entry, result["answer"]):
             asked[winner.label] = replace(winner, supersedes=result["answer"]["approval"])
-            raise Suspend(list(asked.values()))
+            self._leave(list(asked.values()))
         self._checked(entry, entry.kind, winner.digest, asked=winner.shown())
         return First(winner.label, value_of(entry, result["answer"]))
 
@@ -204,7 +205,7 @@ class Waits:
     def _single(self, given: Waitable, key: str | None) -> Any:
         found = self._look(given, key)
         if isinstance(found, Wanted):
-            raise Suspend([found])
+            self._leave([found])
         return value_of(found, canonical.loads(found.result))
 
     def _look(self, given: Waitable, key: str | None) -> Entry | Wanted:

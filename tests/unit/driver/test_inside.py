@@ -403,6 +403,8 @@ ODD: list[Callable[[Any], Any]] = [
     lambda ctx: ctx.random(key="k" * 200),
     lambda ctx: ctx.usage(model=None),
     lambda ctx: ctx.usage(cost="1", currency=None),
+    lambda ctx: ctx.usage(cost=Decimal("1E-999999999")),
+    lambda ctx: ctx.usage(cost="1E+999999999"),
     lambda ctx: ctx.usage(model_tokens_in=-1),
     lambda ctx: ctx.usage(model_tokens_in=1.0),
 ]

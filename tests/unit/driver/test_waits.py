@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
@@ -147,6 +148,38 @@ BAD: list[Callable[[Context], Any]] = [
 @pytest.mark.parametrize("bad", BAD)
 def test_what_cannot_be_waited_for_is_refused_before_anything_waits(bad: Callable[[Context], Any]) -> None:
     assert isinstance(error_of(run(lambda state, ctx: bad(ctx), Journal())), InvalidCall)
+
+
+def test_neither_a_bare_except_nor_a_finally_goes_on_without_the_answer() -> None:
+    """What code does on its way out is done when it has its answer, and not before."""
+    journal, made = Journal(), []
+
+    def body(state: Any, ctx: Context) -> Any:
+        try:
+            answer = ctx.ask(Action("pay"))
+            return [answer.outcome]  # noqa: TRY300
+        except:  # noqa: E722
+            return ctx.call(lambda: made.append("not approved"), name="refuse")
+        finally:
+            ctx.call(lambda: made.append("cleaned up"), name="clean")
+
+    def past(state: Any, ctx: Context) -> Any:
+        with contextlib.suppress(BaseException):
+            ctx.ask(Action("pay"))
+        return ["went on"]
+
+    def raises(state: Any, ctx: Context) -> Any:
+        try:
+            ctx.ask(Action("pay"))
+        finally:
+            raise ValueError
+
+    asked = the_one(run(body, journal))
+    assert the_one(run(past, journal)) == asked == the_one(run(raises, journal))
+    assert made == []
+    journal.answer(asked, decided(journal))
+    assert run(body, journal) == Completed(["approve"])
+    assert made == ["cleaned up"]
 
 
 @pytest.mark.parametrize("first", ["call", "wait"])
