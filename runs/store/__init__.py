@@ -8,7 +8,15 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
-from runs.store.children import children_at, ended_children, has_stopped_ancestor, to_stop, visible_child
+from runs.store.children import (
+    children_at,
+    depth_of,
+    ended_children,
+    has_stopped_ancestor,
+    size_of_tree,
+    to_stop,
+    visible_child,
+)
 from runs.store.claiming import Claimed, Held, check_fence, check_held, claim, lapse
 from runs.store.committing import NewBranch, Writer, commit, insert_run
 from runs.store.connection import (
@@ -86,6 +94,7 @@ __all__ = [
     "commit",
     "commit_call",
     "commit_step",
+    "depth_of",
     "disconnect",
     "due_timers",
     "due_waits",
@@ -117,6 +126,7 @@ __all__ = [
     "say_leaving",
     "set_lock_timeout",
     "sign",
+    "size_of_tree",
     "suspect_children",
     "sweeping",
     "take_key",
