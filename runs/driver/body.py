@@ -19,7 +19,7 @@ from runs.driver.watchdog import TimeIsUp, Watch
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
-from runs.engine.machine import error_of
+from runs.engine.failures import error_of
 from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
 from runs.engine.state import storable

@@ -43,7 +43,7 @@ from runs.driver.watchdog import TimeIsUp, Watch
 from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
-from runs.engine.machine import error_of
+from runs.engine.failures import brief, error_of
 from runs.engine.retry import Retry
 from runs.engine.state import storable
 from runs.engine.waits import LONGEST, Wanted
@@ -406,9 +406,8 @@ class Context(Waits):
         request, policy = made.request, made.request.options.retry
         again = policy is not None and self.attempt - self.earlier < policy.attempts
         if collect and not (again and policy is not None and policy.wants(made.error)):
-            error = secrets.redacted(error_of(made.error))
-            short = {name: error[name] for name in ("code", "message", "type") if name in error}
-            return self._settle(Made(request, call=request.call({"error": short}, took=0.0, used=made.used)))
+            told: Json = {"error": brief(secrets.redacted(error_of(made.error)))}
+            return self._settle(Made(request, call=request.call(told, took=0.0, used=made.used)))
         with self._lock:
             self.failed.append(FailedCall(made.error, request.label, policy))
         if made.used:

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from runs.driver.body import Body, Completed, Outcome, StepScope, run_body, settled
-from runs.engine import lanes, machine
+from runs.engine import lanes
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.routing import output_of
 from runs.engine.state import storable
 from runs.engine.workflow import FanOut, Node, Subflow
 from runs.errors import SchemaViolation
@@ -112,7 +113,7 @@ def _first_state(nested: Subflow, state: Any, ctx: Any) -> dict[str, Json]:
 
 def _leaving(nested: Subflow, base: dict[str, Json]) -> Body:
     def leave(state: Any, ctx: Any) -> Any:
-        output = machine.output_of(nested.workflow, base, nested.workflow.schema.load(base))
+        output = output_of(nested.workflow, base, nested.workflow.schema.load(base))
         if nested.output:
             return nested.output(output)
         if not isinstance(output, dict):

@@ -14,23 +14,32 @@ may still commit, and when none is left the run has failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
-from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.conclusion import begin_more, concluded, draining
+from runs.engine.failures import brief, error_of
 from runs.engine.lanes import Lanes, Move, finish_item, is_local, open_fan, open_scope
-from runs.engine.patch import Op, Recorder
+from runs.engine.patch import Recorder
 from runs.engine.position import LiveStep
-from runs.engine.retry import Retry
-from runs.engine.state import Write, storable
-from runs.engine.status import LIVE_STEPS, TERMINAL, RunEvent, RunStatus, StepStatus, after
+from runs.engine.routing import output_of, route, way_of
+from runs.engine.state import Write
+from runs.engine.status import TERMINAL, RunEvent, RunStatus, StepStatus, after
+from runs.engine.transition import (
+    Aggregate,
+    Checkpoint,
+    Event,
+    Opened,
+    Resolved,
+    StepChange,
+    Transition,
+    Wait,
+)
 from runs.engine.waits import Satisfied, Wanted
-from runs.engine.workflow import Node, Workflow
+from runs.engine.workflow import Workflow
 from runs.errors import (
     AlreadyTerminal,
     ApprovalTimeout,
@@ -42,129 +51,6 @@ from runs.errors import (
     StepError,
     StepExecuting,
 )
-
-MAX_MESSAGE = 4_000
-
-
-@dataclass(slots=True)
-class Aggregate:
-    """A run as the engine sees it.
-
-    position: the document of the head checkpoint; transitions change it in place.
-    values: Python values by field of the state as the acting lane sees it, so that they are not parsed for every step.
-    rows: status of every unfinished step of the branch by address, of lanes that have siblings; errors: of those that failed.
-    draining: a step has failed finally, the run waits for those that execute.
-    """
-
-    run_id: str
-    workflow: Workflow
-    status: str
-    epoch: int
-    branch: int
-    position: dict[str, Any]
-    values: dict[str, Any]
-    executing: frozenset[str] = frozenset()
-    rows: Mapping[str, str] = field(default_factory=dict)
-    errors: Mapping[str, dict[str, Json]] = field(default_factory=dict)
-    draining: bool = False
-
-    def workflow_of(self, lane: str) -> Workflow:
-        """The workflow that a lane is in."""
-        return at.workflow_of(self.workflow, self.position, lane)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    kind: str
-    payload: dict[str, Json]
-    node: str = ""
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    kind: str
-    ops: Sequence[Op]
-    node: str = ""
-    address: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StepChange:
-    """A live step leaves its status. `failed` says that this attempt failed; `error` is kept on the step."""
-
-    address: str
-    status: StepStatus
-    error: dict[str, Json] | None = None
-    failed: bool = False
-    crashed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Something a step waits for: an approval, or the time to try again. `delay` in seconds, None for no due time."""
-
-    address: str
-    node: str
-    kind: str
-    delay: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A new approval, with its document."""
-
-    address: str
-    node: str
-    document: dict[str, Json]
-    digest: str
-
-
-@dataclass(slots=True)
-class Transition:
-    """What one command changes. Stored in one transaction, or not at all.
-
-    wanted: what a body waits for from now on. journal: answers to what bodies waited for; close_places are the waits (address,
-    name, occurrence) that end with them. abandons: steps whose children are stopped, those that are under way.
-    """
-
-    events: list[Event] = field(default_factory=list)
-    checkpoint: Checkpoint | None = None
-    status: RunStatus | None = None
-    error: dict[str, Json] | None = None
-    output: Json = None
-    ended: bool = False
-    steps: list[StepChange] = field(default_factory=list)
-    next_steps: list[LiveStep] = field(default_factory=list)
-    waiting_steps: list[LiveStep] = field(default_factory=list)
-    wait: Wait | None = None
-    opened: Opened | None = None
-    wanted: list[Wanted] = field(default_factory=list)
-    journal: list[Satisfied] = field(default_factory=list)
-    close_places: list[tuple[str, str, str]] = field(default_factory=list)
-    close_waits_of: list[str] = field(default_factory=list)
-    abandons: list[str] = field(default_factory=list)
-    close_everything: str = ""
-    raise_epoch: bool = False
-    values: dict[str, Any] | None = None
-    forgives: bool = False
-    hints: list[str] = field(default_factory=list)
-
-    @property
-    def ready(self) -> list[str]:
-        """Addresses of the steps that a worker may take now."""
-        woken = [change.address for change in self.steps if change.status is StepStatus.READY]
-        return list(dict.fromkeys([*woken, *(step.address for step in self.next_steps), *self.hints]))
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What a body's result comes to, whatever siblings do: the writes, and the nodes that its lane wants to go to."""
-
-    writes: Sequence[Write]
-    values: dict[str, Any]
-    targets: Sequence[str]
-
 
 # ---- a worker's commands
 
@@ -190,7 +76,7 @@ def resolve(run: Aggregate, step: LiveStep, update: Any) -> Resolved:
     writes = schema.writes(run.values, update)
     values = dict(run.values)
     schema.keep(values, writes)
-    targets = _route(run, step, lambda: (schema.view(values),))
+    targets = route(run, step, lambda: (schema.view(values),))
     return Resolved(writes, values, targets)
 
 
@@ -248,8 +134,8 @@ def complete_item(
         assert outer is not None
         transition.steps.append(StepChange(outer.address, StepStatus.READY))
     else:
-        _begin_more(run, step, transition)
-    return _concluded(run, transition, RunEvent.ADVANCED)
+        begin_more(run, step, transition)
+    return concluded(run, transition, RunEvent.ADVANCED)
 
 
 def enter(run: Aggregate, step: LiveStep, state: dict[str, Json]) -> Transition:
@@ -275,8 +161,8 @@ def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str)
         wait=Wait(step.address, step.node, "approval", options.due if options else None),
         opened=Opened(step.address, step.node, document, digest),
     )
-    _begin_more(run, step, transition)
-    return _concluded(run, transition, RunEvent.PARKED)
+    begin_more(run, step, transition)
+    return concluded(run, transition, RunEvent.PARKED)
 
 
 def suspend(run: Aggregate, step: LiveStep, wanted: Sequence[Wanted]) -> Transition:
@@ -289,14 +175,14 @@ def suspend(run: Aggregate, step: LiveStep, wanted: Sequence[Wanted]) -> Transit
         steps=[StepChange(step.address, StepStatus.WAITING)],
         wanted=list(wanted),
     )
-    _begin_more(run, step, transition)
-    return _concluded(run, transition, RunEvent.PARKED)
+    begin_more(run, step, transition)
+    return concluded(run, transition, RunEvent.PARKED)
 
 
 def _let_be(run: Aggregate, step: LiveStep) -> Transition:
     """The run fails as soon as the others that execute are done: nobody is asked, no child is started. Retry comes back here."""
     left = Transition(steps=[StepChange(step.address, StepStatus.CANCELLED)])
-    return _concluded(run, left, RunEvent.PARKED)
+    return concluded(run, left, RunEvent.PARKED)
 
 
 def _asked(step: LiveStep, one: Wanted) -> list[Event]:
@@ -332,7 +218,7 @@ def satisfy(run: Aggregate, step: LiveStep, found: Satisfied) -> Transition:
         transition.steps = [StepChange(step.address, StepStatus.READY)]
         transition.close_waits_of = [step.address]
         transition.abandons = [step.address]
-    return _concluded(run, transition, RunEvent.WOKEN if found.wakes else RunEvent.PARKED)
+    return concluded(run, transition, RunEvent.WOKEN if found.wakes else RunEvent.PARKED)
 
 
 def ask_again(run: Aggregate, step: LiveStep, approval_node: str, reason: str) -> Transition:
@@ -351,7 +237,7 @@ def ask_again(run: Aggregate, step: LiveStep, approval_node: str, reason: str) -
         next_steps=lanes.begun,
         values=run.values,
     )
-    return _concluded(run, transition, RunEvent.ADVANCED)
+    return concluded(run, transition, RunEvent.ADVANCED)
 
 
 def fail(run: Aggregate, step: LiveStep, error: Json, *, attempt: int, delay: float | None) -> Transition:
@@ -365,8 +251,8 @@ def fail(run: Aggregate, step: LiveStep, error: Json, *, attempt: int, delay: fl
             steps=[StepChange(step.address, StepStatus.WAITING, error=error, failed=True)],
             wait=Wait(step.address, step.node, "retry", delay),
         )
-        _begin_more(run, step, transition)
-        return _concluded(run, transition, RunEvent.PARKED)
+        begin_more(run, step, transition)
+        return concluded(run, transition, RunEvent.PARKED)
     failed = StepChange(step.address, StepStatus.FAILED, error=error, failed=True)
     return _step_failed(run, step, failed, Event("step_failed", facts, step.node, step.address))
 
@@ -380,7 +266,7 @@ def wake(run: Aggregate, step: LiveStep) -> Transition:
         steps=[StepChange(step.address, StepStatus.READY)],
         close_waits_of=[step.address],
     )
-    return _concluded(run, transition, RunEvent.WOKEN)
+    return concluded(run, transition, RunEvent.WOKEN)
 
 
 def take_over(
@@ -394,7 +280,7 @@ def take_over(
             events=[Event("step_taken_over", facts, step.node, step.address)],
             steps=[StepChange(step.address, StepStatus.READY, crashed=True)],
         )
-        return _concluded(run, transition, RunEvent.TAKEN_OVER)
+        return concluded(run, transition, RunEvent.TAKEN_OVER)
     error = error_of(Poisoned(f"The step ended its worker {crashes} times and was set aside.", **facts))
     failed = StepChange(step.address, StepStatus.FAILED, error=error, crashed=True)
     return _step_failed(
@@ -412,7 +298,7 @@ def hand_over(run: Aggregate, step: LiveStep, *, worker: str) -> Transition:
         ],
         steps=[StepChange(step.address, StepStatus.READY)],
     )
-    return _concluded(run, transition, RunEvent.TAKEN_OVER)
+    return concluded(run, transition, RunEvent.TAKEN_OVER)
 
 
 def reopen(run: Aggregate, step: LiveStep, *, reason: str) -> Transition:
@@ -422,12 +308,19 @@ def reopen(run: Aggregate, step: LiveStep, *, reason: str) -> Transition:
         steps=[StepChange(step.address, StepStatus.READY)],
         close_waits_of=[step.address],
     )
-    return _concluded(run, transition, RunEvent.WOKEN)
+    return concluded(run, transition, RunEvent.WOKEN)
 
 
 def give_up(status: str, error: HitlError) -> Transition:
     """End a run that cannot go on, whatever it is doing."""
-    return _failed(status, error_of(error))
+    facts = error_of(error)
+    return Transition(
+        events=[Event("run_failed", {"error": facts})],
+        status=after(status, RunEvent.FAILED),
+        error=facts,
+        ended=True,
+        close_everything="run_failed",
+    )
 
 
 # ---- people's commands
@@ -442,7 +335,7 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
     node = run.workflow.nodes[step.node]
     event = Event("approval_decided", {"outcome": outcome, **decision}, step.node, step.address)
     try:
-        targets = _way_of(run, step, node, outcome, decision)
+        targets = way_of(run, step, node, outcome, decision)
         if targets is None:
             return _refused(run, step, outcome, decision, event)
         return _go_on(
@@ -506,7 +399,7 @@ def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason
         return transition
     transition.steps = [StepChange(address, StepStatus.READY) for address in asked]
     transition.close_waits_of = asked
-    return _concluded(run, transition, RunEvent.EDITED)
+    return concluded(run, transition, RunEvent.EDITED)
 
 
 def rewind(
@@ -583,42 +476,6 @@ def cancel(status: str, *, reason: str) -> Transition:
     )
 
 
-# ---- errors as they are stored and shown
-
-
-def error_of(error: BaseException) -> dict[str, Json]:
-    """An exception as data: code, message, type, and the facts it carries."""
-    if not isinstance(error, HitlError):
-        message = canonical.visible(_text_of(error))[:MAX_MESSAGE] or type(error).__name__
-        return {"code": "node_error", "message": message, "type": type(error).__qualname__}
-    facts: dict[str, Json] = {}
-    for key, value in error.facts.items():
-        try:
-            facts[key] = storable(value)
-        except StepError:
-            facts[key] = canonical.visible(repr(value))[:MAX_MESSAGE]
-    if error.errors:
-        facts["errors"] = [problem.as_dict() for problem in error.errors]
-        facts.setdefault("path", error.errors[0].path)
-    return {**facts, "code": error.code, "message": canonical.visible(error.detail)[:MAX_MESSAGE]}
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001  # an author's exception may fail to say what it is
-        return ""
-
-
-def delay_of(
-    policy: Retry, error: BaseException, *, attempt: int, failures: int, draw: float
-) -> float | None:
-    """Seconds until the next attempt, or None if there is none. `failures` counts this one."""
-    if attempt >= policy.attempts or not policy.wants(error):
-        return None
-    return policy.delay(failures=failures, draw=draw)
-
-
 # ---- inside
 
 
@@ -651,11 +508,8 @@ def _go_on(
     event_of_run = RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN
     after(run.status, event_of_run)  # what the status refuses is refused before anything changes
     recorder = Recorder(run.position)
-    lanes, lane, output = (
-        Lanes(run.workflow, recorder, step.lane),
-        _own_name(step.lane),
-        _Output(run.workflow),
-    )
+    lanes, lane = Lanes(run.workflow, recorder, step.lane), _own_name(step.lane)
+    output = _Output(run.workflow)
     moves = lanes.plan(lane, targets)
     at_top = lanes.path == ["root"]
     ends = at_top and not moves and at.is_alone(run.position, step.lane)
@@ -673,19 +527,24 @@ def _go_on(
         close_waits_of=[step.address] if kind == "answer" else [],
         values=values,
     )
-    if lanes.is_finished and at_top:
-        transition.events.append(Event("run_completed", {}))
-        transition.status, transition.output, transition.ended = (
-            after(run.status, RunEvent.ENDED),
-            output.value,
-            True,
-        )
-        return transition
-    if lanes.is_finished:
-        outer = at.outer_step(run.position, step.lane)
+    return _moved(run, step.lane, lanes, transition, output.value, event_of_run)
+
+
+def _moved(
+    run: Aggregate, lane: str, lanes: Lanes, transition: Transition, output: Json, event: RunEvent
+) -> Transition:
+    """A lane has gone on. If it was the last of its scope, the run has ended, or the step around the scope is ready."""
+    if not lanes.is_finished:
+        return concluded(run, transition, event)
+    if lanes.path != ["root"]:
+        outer = at.outer_step(run.position, lane)
         assert outer is not None
         transition.steps.append(StepChange(outer.address, StepStatus.READY))
-    return _concluded(run, transition, event_of_run)
+        return concluded(run, transition, event)
+    transition.events.append(Event("run_completed", {}))
+    transition.status = after(run.status, RunEvent.ENDED)
+    transition.output, transition.ended = output, True
+    return transition
 
 
 @dataclass(slots=True)
@@ -709,51 +568,7 @@ def _inside(
         steps=[StepChange(step.address, StepStatus.WAITING)],
         next_steps=begun,
     )
-    return _concluded(run, transition, RunEvent.ADVANCED)
-
-
-def _begin_more(run: Aggregate, step: LiveStep, transition: Transition) -> None:
-    """An item has ended or waits: another may be begun, the lowest first, and those that found no room are told again."""
-    if step.item is None:
-        return
-    outer = at.outer_step(run.position, step.lane)
-    options = run.workflow.nodes[step.node].fan_out
-    assert outer is not None
-    assert options is not None
-    changed = {change.address: change.status for change in transition.steps}
-    items = [at.item_step(outer, index) for index in at.unfinished(at.lane_at(run.position, outer.lane))]
-    status = {item.address: changed.get(item.address, run.rows.get(item.address)) for item in items}
-    begun = [item for item in items if status[item.address] in LIVE_STEPS]
-    busy = [item for item in begun if status[item.address] != StepStatus.WAITING]
-    room = options.concurrency - len(busy)
-    if options.max_open is not None:
-        room = min(room, options.max_open - len(begun))
-    more = [item for item in items if status[item.address] is None][: max(0, room)]
-    transition.next_steps.extend(more)
-    transition.hints.extend(item.address for item in busy if status[item.address] == StepStatus.READY)
-
-
-def _concluded(run: Aggregate, transition: Transition, event: RunEvent) -> Transition:
-    """Say what this makes of the run: it waits if nothing of it is ready or executing; if it drains and nothing executes
-    any more, it has failed."""
-    rows = {**run.rows}
-    rows.update({change.address: change.status for change in transition.steps})
-    rows.update({step.address: StepStatus.READY for step in transition.next_steps})
-    executing = StepStatus.EXECUTING in rows.values()
-    if run.draining and not executing:
-        return _drained(run, transition)
-    if executing and event is RunEvent.TAKEN_OVER:
-        event = RunEvent.ADVANCED
-    if not executing and StepStatus.READY not in rows.values():
-        event = RunEvent.PARKED
-    transition.status = (
-        after(run.status, event) if event is not RunEvent.PARKED or not _is_active(rows) else None
-    )
-    return transition
-
-
-def _is_active(rows: Mapping[str, str]) -> bool:
-    return any(status in (StepStatus.READY, StepStatus.EXECUTING) for status in rows.values())
+    return concluded(run, transition, RunEvent.ADVANCED)
 
 
 def _is_to_do(run: Aggregate, step: LiveStep) -> bool:
@@ -769,14 +584,13 @@ def _step_failed(run: Aggregate, step: LiveStep, failed: StepChange, event: Even
     options = run.workflow.nodes[step.node].fan_out
     if options and step.item is not None and options.on_item_error == "collect":
         assert failed.error is not None
-        short = {name: failed.error[name] for name in ("code", "message", "type") if name in failed.error}
-        return complete_item(run, step, {"error": short}, error=failed.error)
+        return complete_item(run, step, {"error": brief(failed.error)}, error=failed.error)
     caught = _caught(run, step, failed, event)
     if caught is not None:
         return caught
     assert failed.error is not None
     transition = Transition(events=[event], steps=[failed])
-    return _draining(run, transition, {step.address: {**failed.error, "step": step.node}})
+    return draining(run, transition, {step.address: {**failed.error, "step": step.node}})
 
 
 def _caught(run: Aggregate, step: LiveStep, failed: StepChange, event: Event) -> Transition | None:
@@ -803,11 +617,7 @@ def _caught(run: Aggregate, step: LiveStep, failed: StepChange, event: Event) ->
         moves = lanes.plan(lane, [target])
     except StepError:
         return None  # a loop that is used up catches nothing
-    known = (
-        {name: failed.error[name] for name in failed.error or {} if name != "traceback"}
-        if failed.error
-        else {}
-    )
+    known = {name: value for name, value in (failed.error or {}).items() if name != "traceback"}
     output = _Output(run.workflow)
     lanes.catch(lane, moves, {handler.name: {**known, "step": step.node}}, finish=output.of)
     transition = Transition(
@@ -818,15 +628,7 @@ def _caught(run: Aggregate, step: LiveStep, failed: StepChange, event: Event) ->
         close_waits_of=[change.address for change in gone],
         abandons=[change.address for change in gone],
     )
-    if lanes.is_finished and lanes.path == ["root"]:
-        transition.events.append(Event("run_completed", {}))
-        transition.status, transition.output, transition.ended = (
-            after(run.status, RunEvent.ENDED),
-            output.value,
-            True,
-        )
-        return transition
-    return _concluded(run, transition, _moving(run))
+    return _moved(run, handler.lane, lanes, transition, output.value, _moving(run))
 
 
 def _moving(run: Aggregate) -> RunEvent:
@@ -836,48 +638,6 @@ def _moving(run: Aggregate) -> RunEvent:
 
 def _is_inside(lane: str, outer: str) -> bool:
     return lane == outer or lane.startswith((f"{outer}/", f"{outer}#"))
-
-
-def _draining(run: Aggregate, transition: Transition, errors: Mapping[str, dict[str, Json]]) -> Transition:
-    """The run will fail: at once if nothing else executes, otherwise when the last step that executes has ended."""
-    others = set(run.executing) | {a for a, status in run.rows.items() if status == StepStatus.EXECUTING}
-    others -= {change.address for change in transition.steps}
-    if not others:
-        return _drained(run, transition, errors)
-    transition.error = _first_error(run, errors)
-    return transition
-
-
-def _drained(
-    run: Aggregate, transition: Transition, errors: Mapping[str, dict[str, Json]] | None = None
-) -> Transition:
-    error = _first_error(run, errors or {})
-    # Nothing begins and nobody is asked any more; Retry does that.
-    transition.next_steps, transition.hints = [], []
-    transition.wait, transition.opened, transition.wanted = None, None, []
-    asked = ("approval_opened", "wait_opened")
-    transition.events = [event for event in transition.events if event.kind not in asked]
-    transition.steps = [
-        replace(change, status=StepStatus.CANCELLED) if change.status in LIVE_STEPS else change
-        for change in transition.steps
-    ]
-    transition.events.append(Event("run_failed", {"error": error}))
-    transition.status = after(run.status, RunEvent.FAILED)
-    transition.error, transition.ended, transition.close_everything = error, True, "run_failed"
-    return transition
-
-
-def _first_error(run: Aggregate, errors: Mapping[str, dict[str, Json]]) -> dict[str, Json]:
-    """The error of the first failed step in lane order; all of them under `failed` if there are several."""
-    every = {**run.errors, **errors}
-    order = [step.address for step in at.all_steps(run.position) if step.address in every]
-    order += [address for address in every if address not in order]
-    first = dict(every[order[0]])
-    if len(order) > 1:
-        first["failed"] = [
-            {name: every[address].get(name) for name in ("step", "code", "message")} for address in order
-        ]
-    return first
 
 
 def _stands(run: Aggregate, step: LiveStep, error: Exception, event: Event) -> Transition:
@@ -890,17 +650,7 @@ def _stands(run: Aggregate, step: LiveStep, error: Exception, event: Event) -> T
         steps=[StepChange(step.address, StepStatus.FAILED, error=facts)],
         close_waits_of=[step.address],
     )
-    return _draining(run, transition, {step.address: {**facts, "step": step.node}})
-
-
-def _failed(status: str, error: dict[str, Json]) -> Transition:
-    return Transition(
-        events=[Event("run_failed", {"error": error})],
-        status=after(status, RunEvent.FAILED),
-        error=error,
-        ended=True,
-        close_everything="run_failed",
-    )
+    return draining(run, transition, {step.address: {**facts, "step": step.node}})
 
 
 def _refused(
@@ -933,58 +683,3 @@ def _write_edit(workflow: Workflow, recorder: Recorder, lane: str, writes: Seque
     lanes = Lanes(workflow, recorder, lane)
     lanes.write(_own_name(lane), writes, edit=True)
     lanes.fold()
-
-
-# ---- ways on
-
-
-def _way_of(
-    run: Aggregate, step: LiveStep, node: Node, outcome: str, decision: dict[str, Json]
-) -> Sequence[str] | None:
-    way, options = run.workflow.way(step.node), node.approval
-    if way.router:
-        view = run.workflow_of(step.lane).schema.view(run.values)
-        return _route(run, step, lambda: (view, decision))
-    edges: dict[str, Sequence[str]] = {name: [target] for name, target in way.outcomes.items()}
-    if way.edges:
-        edges.setdefault("approve", way.edges)
-    if outcome in edges:
-        return edges[outcome]
-    on_timeout = options.on_timeout if options else "reject"
-    fallback = {
-        "mixed": "reject",
-        "respond": "approve",
-        "timeout": {"approve": "approve", "reject": "reject"}.get(on_timeout, ""),
-    }.get(outcome, "")
-    return edges.get(fallback)
-
-
-def _route(run: Aggregate, step: LiveStep, arguments: Callable[[], tuple[Any, ...]]) -> Sequence[str]:
-    """All edges, or what the router answers: a target, or a list of them, taken in the order of declaration."""
-    way = run.workflow.way(step.node)
-    if way.edges:
-        return way.edges
-    if way.router is None:
-        raise SchemaViolation(f"{step.node!r} has no way on.", node=step.node)
-    answer, workflow = way.router(*arguments()), run.workflow_of(step.lane)
-    several = list(answer) if isinstance(answer, (list, tuple, set, frozenset)) else [answer]
-    names = [workflow.name_of(t) if isinstance(t, str) or callable(t) else repr(t) for t in several]
-    unknown = [name for name in names if name not in way.to]
-    if unknown:
-        raise SchemaViolation(
-            f"The router of {step.node!r} answered {unknown[0]!r:.200}; it may answer {', '.join(way.to)}.",
-            node=step.node,
-        )
-    return [target for target in dict.fromkeys(way.to) if target in names]
-
-
-def output_of(workflow: Workflow, state: dict[str, Json], values: dict[str, Any]) -> Json:
-    """The final state as it is stored, or what the workflow makes of it. Raises what the author's code raises."""
-    output = workflow.output
-    if output is None:
-        return state
-    if isinstance(output, type) and issubclass(output, BaseModel):
-        known = {name: value for name, value in values.items() if name in output.model_fields}
-        return storable(output.model_validate(known, by_alias=True, by_name=True), path="/output")
-    function: Callable[[Any], Any] = output
-    return storable(function(workflow.schema.view(values)), path="/output")

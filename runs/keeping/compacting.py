@@ -76,7 +76,7 @@ def compact(run: Run) -> Compacted:
     digests: dict[int, str] = {}
     places: list[Place] = []
     for branch in Branch.objects.filter(run=run).order_by("no"):
-        line = dict(store.lineage(run.pk, branch.no))
+        line = store.lineage(run.pk, branch.no)
         for point in _rewritten(run, branch.no, kept):
             if not at.is_position(point.document):
                 raise CheckpointUnreadable(f"Checkpoint {point.no} is not a position.", checkpoint=point.no)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import F, Model
-from django.db.models.functions import Now
+from django.db.models import CharField, F, Model
+from django.db.models.functions import Cast, Now
 
 from runs import store
 from runs.engine import canonical
@@ -15,13 +15,18 @@ from runs.models import (
     Approval,
     Branch,
     Checkpoint,
+    Child,
     Event,
     JournalEntry,
+    LogLine,
     OperationalNote,
     Revision,
     Run,
+    Signal,
     Step,
+    Usage,
     Vote,
+    Wait,
 )
 
 ERASED_DOCUMENT: Final = canonical.dumps(
@@ -36,7 +41,7 @@ CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
     Event: {"payload": None, "salt": None},
     Checkpoint: {"snapshot": store.ERASED, "patch": None, "snapshot_no": F("no"), "reason": ""},
     Branch: {"reason": ""},
-    Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST},
+    Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "occurrence": ""},
     Revision: {"document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "comment": ""},
     Vote: {
         "decisions": "[]",
@@ -46,8 +51,16 @@ CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
         "request_digest": "",
         "approved_digest": "",
     },
+    Signal: {"payload": NOTHING, "digest": "", "sent_id": Cast(F("no"), CharField())},
+    Wait: {"occurrence": "", "race": "", "digest": "", "schema": None},
+    Child: {"occurrence": "", "digest": ""},
+    Usage: {"occurrence": ""},
+    Step: {"progress": None},
 }
-DROPPED: Final[tuple[type[Model], ...]] = (OperationalNote,)  # operational: of no use without what they tell
+DROPPED: Final[tuple[type[Model], ...]] = (
+    OperationalNote,
+    LogLine,
+)  # operational: of no use without what they tell
 
 
 def erase(run: Run, *, by: Any, reason: str) -> None:
@@ -86,7 +99,7 @@ def _erase_journal(run: Run) -> None:
         cursor.execute(
             """
             UPDATE runs_journalentry entry
-            SET result = 'null', args_digest = '', occurrence = 'erased ' || counted.no
+            SET result = 'null', args_digest = '', arguments = '', undo = NULL, occurrence = 'erased ' || counted.no
             FROM (
               SELECT branch, address, name, occurrence, row_number() OVER (ORDER BY ended_at, ordinal) AS no
               FROM runs_journalentry WHERE run_id = %(run)s

@@ -13,14 +13,14 @@ from django.db.models import Q
 
 from runs import policies, queries, store
 from runs.engine import approval as rules
-from runs.engine import canonical, machine
+from runs.engine import canonical, given, machine
 from runs.engine import position as at
 from runs.engine.approval import ActionDecision, Judged, VoteFact
 from runs.engine.canonical import Json
-from runs.engine.machine import Aggregate, Event, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import APPROVAL as TABLE
 from runs.engine.status import ApprovalEvent, ApprovalStatus
+from runs.engine.transition import Aggregate, Event, Transition
 from runs.engine.workflow import ApprovalOptions
 from runs.errors import (
     AlreadyDecided,
@@ -372,10 +372,8 @@ def _answer_body(
     actor: dict[str, Json],
 ) -> None:
     """What was asked in the middle of code is answered there: no edge of the graph is taken."""
-    fails = outcome == "timeout" and approval.options.get("on_timeout") == "fail"
-    result = {**decision, "fails": fails}
-    given = answering.Given(result, "approval_decided", {"outcome": outcome, **decision}, checkpoint="answer")
-    answering.answer(run, facts, answering.wait_for(run, approval), given, actor)
+    told = given.of_decision(outcome, decision, on_timeout=str(approval.options.get("on_timeout")))
+    answering.answer(run, facts, answering.wait_for(run, approval), told, actor)
 
 
 def _step(facts: Aggregate, approval: Approval) -> LiveStep:

@@ -12,8 +12,8 @@ from django.db import Error, transaction
 from runs import dispatch, queries, store, workflows
 from runs.engine import canonical
 from runs.engine import position as at
-from runs.engine.machine import Aggregate, Transition
 from runs.engine.status import RunStatus, StepStatus
+from runs.engine.transition import Aggregate, Transition
 from runs.errors import Forbidden, NotFound
 from runs.models import AuditEntry, Project, Run, Step
 from runs.policies import Actor

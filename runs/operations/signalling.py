@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from runs import policies, store
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.engine.machine import Event, Transition
 from runs.engine.schema import validate
+from runs.engine.transition import Event, Transition
 from runs.engine.waits import MAX_NAME
 from runs.errors import AlreadyTerminal, BadRequest, Problem, SignalReused, Unprocessable
 from runs.models import Run, Signal, Wait

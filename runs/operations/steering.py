@@ -11,18 +11,17 @@ from runs import policies, queries, store
 from runs.engine import canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Transition
 from runs.engine.merging import Conflict
 from runs.engine.status import StepStatus
+from runs.engine.steering import lane_to_edit
+from runs.engine.transition import Aggregate, Transition
 from runs.errors import (
     AlreadyTerminal,
-    AmbiguousTarget,
     BadRequest,
     NothingToRun,
     ReasonRequired,
     ResultConsumed,
     StaleVersion,
-    UnknownLane,
     VersionRequired,
 )
 from runs.models import Approval, Checkpoint, Child, JournalEntry, Run, Step, Wait
@@ -114,7 +113,7 @@ def edit_state(
             raise BadRequest("Nothing is changed.")
         canonical.check(dict(changes))
         position = store.read_position(run.pk, run.head)
-        chosen = _lane(run, position, lane)
+        chosen = lane_to_edit(position, lane, status=run.status)
         if lane_version is not None:
             _check_lane_version(position, chosen, lane_version)
         facts = aggregate(run, position, lane=chosen)
@@ -152,7 +151,9 @@ def rewind(
             _check_not_consumed(run)
         canonical.check(dict(changes or {}))
         position = store.read_position(run.pk, checkpoint)
-        target = aggregate(run, position, lane=_lane(run, position, lane) if changes else None)
+        target = aggregate(
+            run, position, lane=lane_to_edit(position, lane, status=run.status) if changes else None
+        )
         facts: dict[str, Json] = {
             "checkpoint": checkpoint,
             "reason": reason,
@@ -165,11 +166,12 @@ def rewind(
             target.values,
             changes or {},
             facts,
-            lane=_lane(run, position, lane) if changes else at.ROOT_LANE,
+            lane=lane_to_edit(position, lane, status=run.status) if changes else at.ROOT_LANE,
         )
         branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason)
         commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
-        return _enqueued(run, transition)
+        run.refresh_from_db()
+        return run
 
 
 def preview_rewind(
@@ -186,7 +188,7 @@ def preview_rewind(
     live = at.live_steps(position)
     if not live:
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
-    line = dict(store.lineage(run.pk, run.branch))
+    line = store.lineage(run.pk, run.branch)
     preview = RewindPreview(checkpoint, point.branch, calls, [step.node for step in live], at.state(position))
     preview.steps.extend(_steps_after(run, line, checkpoint))
     preview.made.extend(_calls_after(run, line, checkpoint, reused=calls == "reuse"))
@@ -250,32 +252,10 @@ def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
         return run
 
 
-def _commit(run: Run, transition: Transition, facts: machine.Aggregate, actor: Actor, reason: str) -> Run:
+def _commit(run: Run, transition: Transition, facts: Aggregate, actor: Actor, reason: str) -> Run:
     commit(run, transition, position=facts.position, actor=actor.as_dict(), reason=reason)
-    return _enqueued(run, transition)
-
-
-def _enqueued(run: Run, transition: Transition) -> Run:
     run.refresh_from_db()
     return run
-
-
-def _lane(run: Run, position: dict[str, Any], lane: str | None) -> str:
-    lanes = at.lane_names(position)
-    if lane is not None:
-        if lane not in lanes:
-            raise UnknownLane(
-                f"The run has no lane {lane!r} now; it has {', '.join(lanes) or 'none'}.", lanes=lanes
-            )
-        return lane
-    if not lanes:
-        raise AlreadyTerminal(
-            f"The run is {run.status}; rewind it to edit an earlier state.", status=run.status
-        )
-    inner = [name for name in lanes if not any(other.startswith(f"{name}/") for other in lanes)]
-    if len(inner) != 1:
-        raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)
-    return inner[0]
 
 
 def _check_not_consumed(run: Run) -> None:

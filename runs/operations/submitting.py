@@ -8,6 +8,7 @@ from typing import Any
 from runs import policies, store, workflows
 from runs.engine import Workflow, canonical, lanes, machine
 from runs.engine.canonical import Json
+from runs.engine.transition import Aggregate
 from runs.engine.workflow import seconds
 from runs.errors import BadRequest, InputRequired, KeyReused, Problem, WorkflowError
 from runs.models import IdempotencyRecord, Run
@@ -93,7 +94,7 @@ def begin(run: Run, chosen: Workflow, state: dict[str, Json], *, actor: Json) ->
     """Store a new run with its first transition: its entry is ready, and enqueued on commit."""
     store.insert_run(run)
     document = lanes.first(chosen, state)
-    facts = machine.Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
+    facts = Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
     commit(run, machine.start(facts), position=document, actor=actor)
 
 

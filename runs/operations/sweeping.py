@@ -20,9 +20,10 @@ from redis import Redis, RedisError
 from runs import dispatch, store
 from runs.engine import machine
 from runs.engine import position as at
-from runs.engine.machine import Transition
+from runs.engine.failures import delay_of, error_of
 from runs.engine.position import LiveStep
 from runs.engine.status import StepStatus
+from runs.engine.transition import Aggregate, Transition
 from runs.errors import (
     Busy,
     CallTimeout,
@@ -145,21 +146,21 @@ def _take_over(step: Step) -> bool:
         return True
 
 
-def _timed_out(facts: machine.Aggregate, live: LiveStep, step: Step) -> Transition:
+def _timed_out(facts: Aggregate, live: LiveStep, step: Step) -> Transition:
     """The attempt held out against its watchdog, which ended the process: a failure by the node's policy, not a crash."""
     told = step.overdue or {}
     late: StepError = StepTimeout(timeout=told.get("timeout"))
     if "call" in told:
         late = CallTimeout(f"The call {told['call']!r} took longer than {told['timeout']} s.", **told)
     failures = step.failures + 1
-    delay = machine.delay_of(
+    delay = delay_of(
         facts.workflow.nodes[step.node].retry,
         late,
         attempt=failures + step.crashes,
         failures=failures,
         draw=random.random(),  # noqa: S311  # jitter, no secret
     )
-    error = {**machine.error_of(late), "process_ended": True}
+    error = {**error_of(late), "process_ended": True}
     return machine.fail(facts, live, error, attempt=step.attempt, delay=delay)
 
 
@@ -240,7 +241,7 @@ def _expire(wait: Wait) -> bool:
         return True
 
 
-def _facts(run: Run) -> machine.Aggregate | None:
+def _facts(run: Run) -> Aggregate | None:
     try:
         return aggregate(run)
     except CheckpointUnreadable as error:

@@ -6,7 +6,6 @@ the run is queued, the history says so. Everything else (lanes, races, questions
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,23 +14,22 @@ from typing import Any, Final
 from django.db import transaction
 
 from runs import dispatch, store
-from runs.engine import canonical, chain
-from runs.engine.canonical import Json
+from runs.engine import canonical, given, transition
 from runs.engine.status import RunEvent, after
-from runs.engine.waits import ENTRY_OF
+from runs.engine.waits import ENTRY_OF, Satisfied
 from runs.models import Event, JournalEntry, Wait
 from runs.policies import SYSTEM
 
-FIRED: Final = "timer_fired"
 BATCH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """One timer with what the history says about it."""
+    """One timer, its answer, and what the history says about it."""
 
     row: Any
     at: datetime
+    answer: Satisfied
     event: Event
 
 
@@ -41,9 +39,10 @@ def fire_timers(*, limit: int = BATCH) -> int:
         locked = store.due_timers(None, limit=limit, lock=True)
         if not locked:
             return 0
+        moment = store.now()
         rows = store.due_timers([row.run_id for row in locked], limit=limit)
-        fired = [_fired(row, store.now()) for row in rows]
-        _store(fired)
+        fired = [_fired(row, moment) for row in rows]
+        _store(fired, moment)
         for one in fired:
             dispatch.announce(one.row.project_id, one.row.run_id)
     return len(fired)
@@ -51,40 +50,34 @@ def fire_timers(*, limit: int = BATCH) -> int:
 
 def _fired(row: Any, moment: datetime) -> Fired:
     at = max(moment, row.updated_at)  # the history's time never goes back
-    payload = canonical.dumps({"name": row.name, "due": row.due_at.isoformat()})
-    salt, actor, before = os.urandom(16), canonical.dumps(SYSTEM), bytes(row.head_hash)
-    payload_hash = chain.payload_hash(salt, payload)
-    body = chain.body(
-        kind=FIRED,
-        node=row.node,
-        address=row.address,
-        branch=row.branch,
-        epoch=row.epoch,
-        actor=actor,
-        payload_hash=payload_hash,
+    told = given.of_time("timer", row.name, row.due_at)
+    answer = Satisfied(
+        kind=ENTRY_OF["timer"],
+        name=row.name,
+        occurrence=row.occurrence,
+        digest=row.digest,
+        result=told.result,
+        event=told.event,
+        facts=told.facts,
+        since=row.opened_at,
     )
-    event = Event(
+    event = store.linked(
+        transition.Event(answer.event, answer.facts, row.node, row.address),
         run_id=row.run_id,
-        seq=row.seq + 1,
-        kind=FIRED,
         branch=row.branch,
         epoch=row.epoch,
-        node=row.node,
-        address=row.address,
-        actor=actor,
+        actor=canonical.dumps(SYSTEM),
+        seq=row.seq + 1,
         at=at,
-        payload=payload,
-        salt=salt,
-        payload_hash=payload_hash,
-        hash=chain.link(before, seq=row.seq + 1, at=at, checkpoint=None, body=body),
+        before=bytes(row.head_hash),
     )
-    return Fired(row, at, event)
+    return Fired(row, at, answer, event)
 
 
-def _store(fired: Sequence[Fired]) -> None:
-    JournalEntry.objects.bulk_create(_entry(one.row, one.at) for one in fired)
+def _store(fired: Sequence[Fired], moment: datetime) -> None:
+    JournalEntry.objects.bulk_create(_entry(one) for one in fired)
     Event.objects.bulk_create(one.event for one in fired)
-    Wait.objects.filter(pk__in=[one.row.id for one in fired]).update(closed_at=store.now())
+    Wait.objects.filter(pk__in=[one.row.id for one in fired]).update(closed_at=moment)
     store.wake_all([_awake(one) for one in fired])
 
 
@@ -103,23 +96,16 @@ def _awake(one: Fired) -> store.Awake:
     )
 
 
-def _entry(row: Any, at: datetime) -> JournalEntry:
-    result: Json = {"due": row.due_at.isoformat()}
-    return JournalEntry(
+def _entry(fired: Fired) -> JournalEntry:
+    row = fired.row
+    return store.answered(
+        fired.answer,
         run_id=row.run_id,
         branch=row.branch,
         address=row.address,
-        name=row.name,
-        occurrence=row.occurrence,
-        kind=ENTRY_OF["timer"],
         node=row.node,
         ordinal=row.ordinal,
         after=row.head,
         attempt=row.attempt,
-        args_digest=row.digest,
-        result=canonical.dumps(result),
-        effect="none",
-        call_key="",
-        started_at=row.opened_at,
-        ended_at=at,
+        at=fired.at,
     )

@@ -44,8 +44,9 @@ from runs.driver import (
 from runs.engine import Workflow, canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Aggregate, Transition
+from runs.engine.failures import delay_of, error_of
 from runs.engine.retry import Retry
+from runs.engine.transition import Aggregate, Resolved, Transition
 from runs.errors import (
     Busy,
     CheckpointUnreadable,
@@ -447,7 +448,7 @@ class Slice:
         except _Refused as refused:
             return Failed(refused.error, _facts_of(refused.error), node.retry)
 
-    def _resolve(self, update: Any) -> tuple[machine.Resolved, Transition | None]:
+    def _resolve(self, update: Any) -> tuple[Resolved, Transition | None]:
         """What the update comes to, and the transition if it concerns this lane alone."""
         step = self.held.step
         resolved = machine.resolve(self.run, step, update)
@@ -455,7 +456,7 @@ class Slice:
             return resolved, None
         return resolved, machine.settle(self.run, step, resolved, local=True)
 
-    def _commit_step(self, transition: Transition, resolved: machine.Resolved) -> Held | None:
+    def _commit_step(self, transition: Transition, resolved: Resolved) -> Held | None:
         alone = at.is_alone(self.run.position, self.held.step.lane)
         go_on = self._may_go_on()
         try:
@@ -512,14 +513,14 @@ class Slice:
             prepared = store.persistently(partial(parking.prepare, held, asked.wanted))
             self._commit(lambda run: machine.suspend(run, held.step, asked.wanted), prepared=prepared)
         except RunCancelled as error:
-            return Failed(error, machine.error_of(error), SOON)
+            return Failed(error, error_of(error), SOON)
         except StepError as error:
-            return Failed(error, machine.error_of(error), self.workflow.nodes[held.step.node].retry)
+            return Failed(error, error_of(error), self.workflow.nodes[held.step.node].retry)
         return None
 
     def _fail(self, failed: Failed) -> None:
         held = self.held
-        delay = machine.delay_of(
+        delay = delay_of(
             failed.policy,
             failed.error,
             attempt=held.attempt - held.earlier,
@@ -606,7 +607,7 @@ def _refusing(command: Callable[[], Result]) -> Result:
 
 def _facts_of(error: Exception) -> dict[str, Json]:
     """An error of a validator or a router as data; it may quote what the body returned."""
-    facts: dict[str, Json] = secrets.redacted(machine.error_of(error))
+    facts: dict[str, Json] = secrets.redacted(error_of(error))
     return facts
 
 

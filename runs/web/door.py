@@ -126,6 +126,11 @@ def to_sign_in(request: Request) -> HttpResponse:
     return see_other(target)
 
 
+def number(text: str | None) -> int | None:
+    """What a form or an address gives as a number; None for anything else."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
 def see_other(url: str) -> HttpResponse:
     """303: the answer to a POST that worked; a reload repeats nothing."""
     return SeeOther(url)

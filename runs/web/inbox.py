@@ -24,7 +24,7 @@ from runs.web import card as cards
 from runs.web import editing, once, queue
 from runs.web.banner import of_decision
 from runs.web.context import asked
-from runs.web.door import Request, page, see_other
+from runs.web.door import Request, number, page, see_other
 
 ROWS: Final = 200
 EVIDENCE: Final = 40
@@ -93,7 +93,7 @@ def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
 
 def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
     """The card as it is now, with the reason of the refusal and the text that was typed."""
-    seen = _number(request.POST.get("version"))
+    seen = number(request.POST.get("version"))
     context = _card_context(request, approval_id, error=error, seen=seen)
     rows = context.pop("queue")
     typed = {"reason": request.POST.get("reason", ""), "seen": request.POST.get("seen", "")}
@@ -142,7 +142,7 @@ def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpR
     revised = operations.revise(
         actor=request.actor,
         approval_id=approval.pk,
-        version=_number(request.POST.get("version")),
+        version=number(request.POST.get("version")),
         args=editing.changed(approval, typed),
         comment=request.POST.get("reason", ""),
     )
@@ -186,7 +186,7 @@ def _check_seen(request: Request, approval: Approval, decisions: list[ActionDeci
 def _send(request: Request, approval: Approval, decisions: list[ActionDecision]) -> HttpResponse:
     answer = Answer(
         approval.pk,
-        _number(request.POST.get("version")),
+        number(request.POST.get("version")),
         request.POST.get("digest") or None,
         decisions,
         request.POST.get("reason", ""),
@@ -315,7 +315,7 @@ def _edit_page(request: Request, approval: Approval, *, error: HitlError | None 
         mode = post["mode"]  # a text that cannot be read stays where it can be corrected
     if mode != post.get("mode"):
         post = {name: text for name, text in post.items() if not name.startswith(("json:", "arg:"))}
-    context = _card_context(request, approval.pk, error=error, seen=_number(post.get("version")))
+    context = _card_context(request, approval.pk, error=error, seen=number(post.get("version")))
     context["edit"] = editing.build(approval, mode=mode, post=post, typed=typed, error=error)
     rows = context.pop("queue")
     return _desk(request, rows=rows, **context)
@@ -366,7 +366,3 @@ def _before(request: Request) -> tuple[datetime, UUID] | None:
         return moment, UUID(request.GET["id"])
     except (KeyError, ValueError, OverflowError):
         return None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else None

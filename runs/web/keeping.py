@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
-from django.urls import reverse
 
-from runs import operations, policies, queries, store
+from runs import operations, policies, queries
 from runs.errors import HitlError
 from runs.models import LegalHold, Run
 from runs.policies import Actor
 from runs.templatetags import words
-from runs.web import once
-from runs.web.banner import of_error
-from runs.web.door import Request, page, see_other
+from runs.web.door import Request, number
+from runs.web.sheet import draw, sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,58 +46,24 @@ def of_run(actor: Actor, run: Run) -> KeptRow:
 # ---- hold
 
 
-def hold_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
-    return _hold_page(request, run_id, error=error)
-
-
-@page(methods="GET POST", refused=hold_again)
-def hold(request: Request, run_id: UUID) -> HttpResponse:
-    """GET: the form. POST: put the run under a hold, or lift it."""
-    if request.method != "POST":
-        return _hold_page(request, run_id)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    reason = request.POST.get("reason", "")
-    if request.POST.get("lift"):
-        operations.release(actor=request.actor, run_id=run_id, reason=reason)
-        messages.success(request, f"{words.short_id(run_id, 'R-')} is under no legal hold any more.")
-    else:
-        operations.hold(actor=request.actor, run_id=run_id, reason=reason)
-        messages.success(request, f"{words.short_id(run_id, 'R-')} is under a legal hold.")
-    return see_other(once.remember(request, reverse("run", args=[run_id])))
-
-
 def _hold_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
     run = _run(request, run_id)
     shown = {"run": run, "hold": queries.hold_of(run), "reason": request.POST.get("reason", "")}
-    return _sheet(request, "runs/hold.html", shown, error)
+    return draw(request, "runs/hold.html", shown, error)
+
+
+@sheet(_hold_page)
+def hold(request: Request, run_id: UUID) -> str:
+    """Put the run under a hold, or lift it."""
+    reason = request.POST.get("reason", "")
+    if request.POST.get("lift"):
+        operations.release(actor=request.actor, run_id=run_id, reason=reason)
+        return f"{words.short_id(run_id, 'R-')} is under no legal hold any more."
+    operations.hold(actor=request.actor, run_id=run_id, reason=reason)
+    return f"{words.short_id(run_id, 'R-')} is under a legal hold."
 
 
 # ---- erase
-
-
-def erase_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
-    return _erase_page(request, run_id, error=error)
-
-
-@page(methods="GET POST", refused=erase_again)
-def erase(request: Request, run_id: UUID) -> HttpResponse:
-    """GET: what it means. POST: do it."""
-    if request.method != "POST":
-        return _erase_page(request, run_id)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    text = request.POST.get("version", "")
-    operations.erase(
-        actor=request.actor,
-        run_id=run_id,
-        reason=request.POST.get("reason", ""),
-        version=int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None,
-    )
-    messages.success(request, f"What {words.short_id(run_id, 'R-')} said is erased.")
-    return see_other(once.remember(request, reverse("run", args=[run_id])))
 
 
 def _erase_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
@@ -113,20 +74,21 @@ def _erase_page(request: Request, run_id: UUID, *, error: HitlError | None = Non
         "approval_count": len(queries.approvals_of(run.pk)),
         "reason": request.POST.get("reason", ""),
     }
-    return _sheet(request, "runs/erase.html", shown, error)
+    return draw(request, "runs/erase.html", shown, error)
+
+
+@sheet(_erase_page)
+def erase(request: Request, run_id: UUID) -> str:
+    operations.erase(
+        actor=request.actor,
+        run_id=run_id,
+        reason=request.POST.get("reason", ""),
+        version=number(request.POST.get("version")),
+    )
+    return f"What {words.short_id(run_id, 'R-')} said is erased."
 
 
 def _run(request: Request, run_id: UUID) -> Run:
     run = queries.run(request.actor.project.pk, run_id)
     policies.check_keep(request.actor, run)
     return run
-
-
-def _sheet(request: Request, template: str, shown: dict[str, Any], error: HitlError | None) -> HttpResponse:
-    context = {
-        "page": shown,
-        "banner": of_error(error) if error else None,
-        "form_token": once.token(request),
-        "now": store.now(),
-    }
-    return render(request, template, context)

@@ -12,6 +12,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
+from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
 from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, live_steps
 from runs.engine.position import state as state_of
@@ -163,16 +164,12 @@ class AgainStep:
 # ---- rows
 
 
-Line = Mapping[int, int | None]  # a branch and its ancestors, each with the checkpoint at which it was left
-
-
 def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) -> CheckpointRow:
     sign = signs.CHECKPOINT[point.kind]
     notes = [sign.word] if sign.word and point.kind != "input" else []
     if point.author and point.kind == "edit":
         notes.append(f"by {point.author.get('name', 'somebody')}")
-    left = point.branch not in line or (line[point.branch] or point.no) < point.no
-    if left:
+    if is_left(line, point.branch, point.no):
         notes.append(f"left behind, branch {point.branch}")
     node = point.node or {"input": "input", "edit": "state"}.get(point.kind, point.kind)
     ended = run.status == "completed" and point.no == run.head

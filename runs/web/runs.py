@@ -1,8 +1,8 @@
-"""Runs: the list, one run with its timeline and checkpoints, and what people do to it as a whole."""
+"""Runs: the list, and one run with its timeline and checkpoints. What people do to it is in `steering` and `keeping`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,14 +15,14 @@ from django.urls import reverse
 
 from runs import operations, policies, queries, store, workflows
 from runs.engine import Workflow, canonical
-from runs.engine.position import all_steps, every_conflict, lane_names, lane_version, lane_view
-from runs.engine.position import state as state_of
-from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.engine.lineage import Line
+from runs.engine.position import all_steps, every_conflict
+from runs.errors import HitlError
 from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
 from runs.web import branches, keeping, once, run_page, sentence, signs, timeline, ways
 from runs.web.banner import of_error
-from runs.web.door import Request, page, see_other
+from runs.web.door import Request, number, page, see_other
 
 ROWS: Final = 50
 STEPS: Final = 400
@@ -36,18 +36,6 @@ VIEWS: Final = {
     "completed": "Completed",
     "failed": "Failed",
     "cancelled": "Cancelled",
-}
-LEGEND: Final = {
-    "work": "working",
-    "live": "working now",
-    "people": "waiting for people",
-    "retry": "waiting to try again",
-    "time": "waiting for time, a signal or a child run",
-    "failed": "failed attempt",
-    "ready": "ready",
-    "call": "call",
-    "reused": "from the journal",
-    "inside": "from its first to its last part",
 }
 
 
@@ -154,7 +142,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
     lines, heads = queries.branches_of(run.pk)
-    line = dict(store.lineage(run.pk, run.branch))
+    line = store.lineage(run.pk, run.branch)
     approvals = queries.approvals_of(run.pk)
     workflow = workflows.find(run.workflow, run.workflow_version)
     drawn = timeline.build(
@@ -190,7 +178,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "timeline": drawn,
         "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
         "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
-        "legend": [(kind, LEGEND[kind]) for kind in drawn.kinds],
+        "legend": [(kind, timeline.WORDS[kind]) for kind in drawn.kinds],
         "branches": branches.build(lines, heads, current=run.branch),
         "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
         "approvals": [run_page.approval_row(approval) for approval in approvals],
@@ -206,7 +194,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
 
 
 def _skipped(
-    workflow: Workflow | None, steps: Sequence[Step], head: dict[str, Any] | None, line: run_page.Line
+    workflow: Workflow | None, steps: Sequence[Step], head: dict[str, Any] | None, line: Line
 ) -> list[str]:
     if head is None or not steps:
         return []
@@ -240,11 +228,11 @@ def _history_rows(
 
 
 def _checkpoints(
-    request: Request, run: Run, moment: queries.Moment | None, *, line: run_page.Line | None = None
+    request: Request, run: Run, moment: queries.Moment | None, *, line: Line | None = None
 ) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run) and run.erased_at is None
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
-    line = dict(store.lineage(run.pk, run.branch)) if line is None else line
+    line = store.lineage(run.pk, run.branch) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
     return {
         "checkpoints": [
@@ -298,215 +286,7 @@ def _laid_out(text: str) -> str:
 
 
 def _number(request: Request, name: str) -> int | None:
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-
-
-# ---- rewind
-
-
-def rewind_again(request: Request, error: HitlError, run_id: UUID, no: int) -> HttpResponse:
-    return _rewind_page(request, run_id, no, error=error)
-
-
-@page(methods="GET POST", refused=rewind_again)
-def rewind(request: Request, run_id: UUID, no: int) -> HttpResponse:
-    """GET: what a rewind would do. POST: do it."""
-    if request.method != "POST":
-        return _rewind_page(request, run_id, no)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    run = queries.run(request.actor.project.pk, run_id)
-    position, lane = queries.checkpoint(run.pk, no).position, _chosen_lane(request)
-    changes = _changes(request.POST.get("state"), _state_of(position, lane))
-    rewound = operations.rewind(
-        actor=request.actor,
-        run_id=run_id,
-        checkpoint=no,
-        reason=request.POST.get("reason", ""),
-        changes=changes,
-        calls=request.POST.get("calls", "reuse"),
-        version=_version(request),
-        lane=lane or None,
-    )
-    edited = ", with an edited state" if changes else ""
-    messages.success(
-        request, f"Rewound to checkpoint {no}{edited}; the run goes on, on branch {rewound.branch}."
-    )
-    return see_other(once.remember(request, reverse("run", args=[run_id])))
-
-
-def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | None = None) -> HttpResponse:
-    run = queries.run(request.actor.project.pk, run_id)
-    calls = request.POST.get("calls") or request.GET.get("calls", "reuse")
-    preview = operations.preview_rewind(
-        actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
-    )
-    moment = queries.checkpoint(run.pk, no)
-    row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
-    typed = request.POST.get("state")
-    lane = _known_lane(moment.position, _chosen_lane(request))
-    lanes = run_page.lane_rows(moment.position, url=reverse("run-rewind", args=[run.pk, no]), chosen=lane)
-    proposed = canonical.dumps(_state_of(moment.position, lane), indent=2)
-    lines, _ = queries.branches_of(run.pk)
-    shown = {
-        "run": run,
-        "checkpoint": no,
-        "after": row.node if moment.checkpoint.kind != "input" else "",
-        "new_branch": max(line.no for line in lines) + 1,
-        "again": run_page.again(preview),
-        "said_again": run_page.said_again(preview),
-        "effects": run_page.preview_effects(preview),
-        "asked": preview.approvals,
-        "calls": preview.calls,
-        "state": proposed if typed is None else typed,
-        "state_errors": _state_errors(error),
-        "lanes": lanes,
-        "lane": lane,
-        "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
-        "reason": request.POST.get("reason", ""),
-    }
-    return _sheet(request, "runs/rewind.html", shown, error)
-
-
-# ---- edit state
-
-
-def edit_state_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
-    return _edit_state_page(request, run_id, error=error)
-
-
-@page(methods="GET POST", refused=edit_state_again)
-def edit_state(request: Request, run_id: UUID) -> HttpResponse:
-    if request.method != "POST":
-        return _edit_state_page(request, run_id)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    run = queries.run(request.actor.project.pk, run_id)
-    lane = _chosen_lane(request)
-    changes = _changes(request.POST.get("state"), _state_of(queries.head(run), lane))
-    if "show" in request.POST:
-        return _edit_state_page(request, run_id, changes=changes)
-    if not changes:
-        raise Unprocessable("Nothing differs from the state as it is.")
-    edited = operations.edit_state(
-        actor=request.actor,
-        run_id=run_id,
-        version=None if lane else _version(request),
-        changes=changes,
-        reason=request.POST.get("reason", ""),
-        lane=lane or None,
-        lane_version=_number_of(request, "lane_version"),
-    )
-    messages.success(
-        request, f"Checkpoint {edited.head} holds the edited state: {words.listing(sorted(changes))}."
-    )
-    return see_other(once.remember(request, reverse("run", args=[run_id])))
-
-
-def _edit_state_page(
-    request: Request,
-    run_id: UUID,
-    *,
-    error: HitlError | None = None,
-    changes: Mapping[str, Any] | None = None,
-) -> HttpResponse:
-    run = queries.run(request.actor.project.pk, run_id)
-    policies.check_steer(request.actor, run)
-    head = queries.head(run)
-    lane = _known_lane(head, _chosen_lane(request))
-    state = _state_of(head, lane)
-    typed = request.POST.get("state")
-    shown = {
-        "run": run,
-        "lanes": run_page.lane_rows(head, url=reverse("run-edit-state", args=[run.pk]), chosen=lane),
-        "lane": lane,
-        "lane_version": lane_version(head, lane) if lane else None,
-        "conflicts": run_page.conflict_rows(every_conflict(head)),
-        "state": canonical.dumps(state, indent=2) if typed is None else typed,
-        "typed": typed is not None,
-        "state_errors": _state_errors(error),
-        "changes": pretty.changes(state, {**state, **changes}) if changes else [],
-        "reason": request.POST.get("reason", ""),
-    }
-    return _sheet(request, "runs/edit_state.html", shown, error)
-
-
-# ---- retry
-
-
-def retry_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
-    return _retry_page(request, run_id, error=error)
-
-
-@page(methods="GET POST", refused=retry_again)
-def retry(request: Request, run_id: UUID) -> HttpResponse:
-    """GET: what a Retry would run. POST: do it."""
-    if request.method != "POST":
-        return _retry_page(request, run_id)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    operations.retry(
-        actor=request.actor,
-        run_id=run_id,
-        reason=request.POST.get("reason", ""),
-        version=_version(request),
-    )
-    messages.success(request, f"{words.short_id(run_id, 'R-')} goes on with what failed or had not run.")
-    return see_other(once.remember(request, reverse("run", args=[run_id])))
-
-
-def _retry_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
-    run = queries.run(request.actor.project.pk, run_id)
-    preview = operations.preview_retry(actor=request.actor, run_id=run_id)
-    shown = {
-        "run": run,
-        "failed": run_page.failed_steps(preview),
-        "not_run": preview.not_run,
-        "kept": preview.kept,
-        "conflicts": run_page.conflict_rows(preview.conflicts),
-        "reason": request.POST.get("reason", ""),
-    }
-    return _sheet(request, "runs/retry.html", shown, error)
-
-
-# ---- cancel
-
-
-def cancel_again(request: Request, error: HitlError, run_id: UUID) -> HttpResponse:
-    return _cancel_page(request, run_id, error=error)
-
-
-@page(methods="GET POST", refused=cancel_again)
-def cancel(request: Request, run_id: UUID) -> HttpResponse:
-    if request.method != "POST":
-        return _cancel_page(request, run_id)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    queries.run(request.actor.project.pk, run_id)
-    operations.cancel(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
-    messages.success(request, f"Cancelled {words.short_id(run_id, 'R-')}.")
-    return see_other(once.remember(request, reverse("run", args=[run_id])))
-
-
-def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
-    run = queries.run(request.actor.project.pk, run_id)
-    policies.check_cancel(request.actor, run)
-    live = queries.live([run.pk])[run.pk]
-    shown = {
-        "run": run,
-        "sentence": sentence.of_run(
-            run, now=store.now(), steps=live.steps, waits=live.waits, approvals=live.approvals
-        ),
-        "open_count": len(live.approvals),
-        "effect_count": len(queries.effects_of(run.pk)),
-        "reason": request.POST.get("reason", ""),
-    }
-    return _sheet(request, "runs/cancel.html", shown, error)
+    return number(request.GET.get(name))
 
 
 # ---- signals
@@ -538,71 +318,3 @@ def _signals(request: Request, run: Run, waits: Sequence[Wait]) -> list[str]:
     """Names of the signals that the run waits for, for those who may send one."""
     names = list(dict.fromkeys(wait.name for wait in waits if wait.kind == "signal"))
     return names if names and policies.can_signal(request.actor, run) else []
-
-
-# ---- inside
-
-
-def _sheet(request: Request, template: str, shown: dict[str, Any], error: HitlError | None) -> HttpResponse:
-    context = {
-        "page": shown,
-        "banner": of_error(error) if error else None,
-        "form_token": once.token(request),
-        "now": store.now(),
-    }
-    return render(request, template, context)
-
-
-def _chosen_lane(request: Request) -> str:
-    """The lane whose state is edited, as the form or the address says; nothing where there is only one."""
-    return request.POST.get("lane") or request.GET.get("lane", "")
-
-
-def _known_lane(position: dict[str, Any], lane: str) -> str:
-    """The lane, or nothing if it is gone: then the page asks again which one."""
-    return lane if lane in lane_names(position) else ""
-
-
-def _state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
-    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
-    if not lane:
-        return state_of(position)
-    if lane not in lane_names(position):
-        raise UnknownLane(lane=lane)
-    return lane_view(position, lane).state
-
-
-def _version(request: Request) -> int | None:
-    return _number_of(request, "version")
-
-
-def _number_of(request: Request, name: str) -> int | None:
-    text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def _changes(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys whose values differ in the text of an edited state. Raises with pointers; a key cannot be taken away."""
-    if text is None:
-        return {}
-    wanted = canonical.parse(text, limit=canonical.STATE_LIMIT)
-    if not isinstance(wanted, dict):
-        raise InvalidJson(
-            "The state is a JSON object.", errors=[Problem("", "object_type", "must be an object")]
-        )
-    gone = [
-        Problem(f"/{canonical.escape(key)}", "missing_key", "is missing; use null for no value")
-        for key in state
-        if key not in wanted
-    ]
-    if gone:
-        raise Unprocessable("A key of the state is missing.", errors=gone)
-    return {
-        key: value
-        for key, value in wanted.items()
-        if key not in state or not canonical.same(value, state[key])
-    }
-
-
-def _state_errors(error: HitlError | None) -> list[Problem]:
-    return list(error.errors) if error else []

@@ -35,7 +35,6 @@ from runs.web.banner import Banner
 from runs.web.door import Request
 from runs.web.facts import fact_of
 from runs.web.queue import Row
-from runs.web.runs import LEGEND
 
 NOW: Final = datetime(2026, 3, 9, 14, 21, 45, tzinfo=UTC)
 A_2044: Final = uuid.UUID("2044a1c0-0000-7000-8000-000000000000")
@@ -100,7 +99,7 @@ def guide() -> dict[str, Any]:
         "lines": pretty.difference({"total": "12.00", "kept": 1}, {"total": "10.00", "kept": 1}),
         "facts": [fact_of({"label": name, "value": value}) for name, value in _FACTS.items()],
         "timeline": _timeline(),
-        "legend": list(LEGEND.items()),
+        "legend": list(timeline.WORDS.items()),
         "branches": branches.build(
             [
                 Branch(no=1, created_at=NOW),

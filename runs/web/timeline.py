@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Final
 
+from runs.engine.lineage import Line, is_left
 from runs.models import JournalEntry, Step, Wait
 from runs.queries import CallPlace, Spent
 from runs.templatetags import words
@@ -118,7 +120,7 @@ def build(
     journal: Sequence[JournalEntry],
     *,
     now: datetime,
-    line: Mapping[int, int | None],
+    line: Line,
     running: bool,
     order: Mapping[str, int] | None = None,
     spent: Mapping[CallPlace, Spent] | None = None,
@@ -314,11 +316,9 @@ def _progress(step: Step) -> str:
     return f"{far} {said['note']}" if said.get("note") else far
 
 
-def _step_row(
-    place: Place, spans: Sequence[Span], scale: Scale, *, line: Mapping[int, int | None], spent: Spent
-) -> Row:
+def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Line, spent: Spent) -> Row:
     step = place.step
-    left = _is_left(step, line)
+    left = is_left(line, step.branch, step.checkpoint)
     notes = [f"#{step.visit}"] if step.visit > 1 else []
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
@@ -352,14 +352,6 @@ def _name(step: Step, *, inside: bool = True) -> str:
     return step.node.rpartition("/")[2] if inside else step.node
 
 
-def _is_left(step: Step, line: Mapping[int, int | None]) -> bool:
-    """Whether a step lies on a branch behind the checkpoint at which this was left."""
-    if step.branch not in line:
-        return True
-    limit = line[step.branch]
-    return limit is not None and (step.checkpoint is None or step.checkpoint > limit)
-
-
 def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0, spent: Spent | None) -> Row:
     reused = entry.reused_from is not None
     waited = entry.kind != "call"
@@ -376,13 +368,13 @@ def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0, spent: Spent
     )
 
 
-TITLES = {
+WORDS: Final = {  # of each kind of bar
     "work": "working",
     "live": "working now",
     "people": "waiting for people",
     "retry": "waiting to try again",
     "failed": "failed attempt",
-    "ready": "ready, not taken yet",
+    "ready": "ready",
     "call": "call",
     "reused": "from the journal",
     "time": "waiting for time, a signal or a child run",
@@ -393,7 +385,7 @@ TITLES = {
 def _bar(span: Span, scale: Scale) -> Bar:
     start, end = scale.percent(span.start), scale.percent(span.end)
     width = max(end - start, LEAST)
-    title = f"{TITLES[span.kind]}, {words.span(span.length, parts=2)}"
+    title = f"{WORDS[span.kind]}, {words.span(span.length, parts=2)}"
     return Bar(span.kind, _percent(min(start, 100 - width)), _percent(width), title)
 
 
@@ -403,7 +395,7 @@ def _percent(value: float) -> str:
 
 def _kinds(rows: Iterable[Row]) -> list[str]:
     found = {bar.kind for row in rows for bar in row.bars}
-    return [kind for kind in TITLES if kind in found]
+    return [kind for kind in WORDS if kind in found]
 
 
 def _total(spans: Iterable[Span], *kinds: str) -> timedelta:

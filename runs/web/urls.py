@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, inbox, keeping, live, runs, styleguide
+from runs.web import account, inbox, keeping, live, runs, steering, styleguide
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -18,10 +18,10 @@ urlpatterns = [
     path("runs/", runs.index, name="runs"),
     path("runs/<uuid:run_id>/", runs.show, name="run"),
     path("runs/<uuid:run_id>/checkpoints/<int:no>/", runs.checkpoint, name="run-checkpoint"),
-    path("runs/<uuid:run_id>/rewind/<int:no>/", runs.rewind, name="run-rewind"),
-    path("runs/<uuid:run_id>/edit-state/", runs.edit_state, name="run-edit-state"),
-    path("runs/<uuid:run_id>/retry/", runs.retry, name="run-retry"),
-    path("runs/<uuid:run_id>/cancel/", runs.cancel, name="run-cancel"),
+    path("runs/<uuid:run_id>/rewind/<int:no>/", steering.rewind, name="run-rewind"),
+    path("runs/<uuid:run_id>/edit-state/", steering.edit_state, name="run-edit-state"),
+    path("runs/<uuid:run_id>/retry/", steering.retry, name="run-retry"),
+    path("runs/<uuid:run_id>/cancel/", steering.cancel, name="run-cancel"),
     path("runs/<uuid:run_id>/signal/", runs.signal, name="run-signal"),
     path("runs/<uuid:run_id>/hold/", keeping.hold, name="run-hold"),
     path("runs/<uuid:run_id>/erase/", keeping.erase, name="run-erase"),

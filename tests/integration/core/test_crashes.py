@@ -11,6 +11,7 @@ from django.db import OperationalError
 from runs import operations, store, workflows
 from runs.engine import Workflow
 from runs.models import Checkpoint, Event, JournalEntry, OperationalNote, Run, Step
+from runs.store import stepping
 from tests.integration.core.conftest import (
     House,
     Killed,
@@ -277,14 +278,14 @@ def test_a_lost_database_is_no_failure_of_the_node(
     settings.HITL_LEASE_SECONDS = 0.3
     charging(define, stamps)
     run = house.submit("money")
-    real = store._run_fenced
+    real = stepping._run_fenced
 
     def away(name: str, parameters: dict[str, Any]) -> Any:
         if name == "commit_call":
             raise OperationalError("the database is away")
         return real(name, parameters)
 
-    monkeypatch.setattr(store, "_run_fenced", away)
+    monkeypatch.setattr(stepping, "_run_fenced", away)
     with pytest.raises(OperationalError):
         house.work(run)
     monkeypatch.undo()

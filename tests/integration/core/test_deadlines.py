@@ -105,7 +105,7 @@ def test_what_held_out_against_the_watchdog_is_booked_as_timed_out_and_not_as_a_
 
 
 def test_a_call_that_held_out_names_itself(house: House, define: Define) -> None:
-    workflow = define("deep")
+    workflow = define("held_out")
 
     def forever() -> None:
         watchdog.current()._guards[-1].at_end()
@@ -113,7 +113,7 @@ def test_a_call_that_held_out_names_itself(house: House, define: Define) -> None
 
     workflow.node(name="work")(lambda state, ctx: ctx.call(forever, timeout=60))
     workflows.register(workflow)
-    run = house.submit("deep")
+    run = house.submit("held_out")
     killed_in(house, run)
     house.sweep()
     run.refresh_from_db()

@@ -14,6 +14,7 @@ from runs import operations, store, workflows
 from runs.engine import Action, Retry, Workflow
 from runs.errors import Busy, HitlError, NotFound, Unavailable
 from runs.models import Event, Run, Step
+from runs.store import claiming
 from tests.integration.core.conftest import House, by_sql, history_is_whole, open_approval, pay_flow
 from tests.kit.racing import at_once, holding
 
@@ -52,7 +53,8 @@ def test_a_worker_does_not_wait_for_a_held_run_but_waits_with_a_result(
     step = Step.objects.get(run=run)
     advance = partial(operations.advance, run_id=run.pk, branch=1, address=step.address)
     lock = store.lock_run
-    monkeypatch.setattr(store, "lock_run", partial(lock, patience=0.2))
+    for place in (store, claiming):
+        monkeypatch.setattr(place, "lock_run", partial(lock, patience=0.2))
     with holding(run.pk):
         advance()
     assert Step.objects.get(run=run).status == "ready"
@@ -62,7 +64,8 @@ def test_a_worker_does_not_wait_for_a_held_run_but_waits_with_a_result(
         asked.append(patience)
         return lock(run_id, patience=patience)
 
-    monkeypatch.setattr(store, "lock_run", noted)
+    for place in (store, claiming):
+        monkeypatch.setattr(place, "lock_run", noted)
     advance()
     assert asked == [0.2, None]
     assert open_approval(run).status == "open"

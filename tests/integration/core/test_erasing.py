@@ -175,6 +175,7 @@ PLAIN = {
     "Approval": {
         "address",
         "node",
+        "name",
         "status",
         "risk",
         "teams",
@@ -184,16 +185,32 @@ PLAIN = {
         "closed_reason",
     },
     "Branch": {"calls", "author"},
+    "Child": {"address", "name", "on_parent_cancel"},
     "Checkpoint": {"kind", "node", "address", "author"},
     "Event": {"kind", "node", "address", "actor", "payload_hash", "hash"},
     "IdempotencyRecord": {"endpoint", "key", "fingerprint"},
+    "JournalEntry": {"kind"},
     "Revision": set(),
-    "Step": {"address", "lane", "node", "status"},
+    "Signal": {"name", "sender"},
+    "Step": {"address", "lane", "node", "status", "overdue"},
+    "Stop": {"reason"},
+    "Usage": {"address", "node", "call", "model", "currency"},
     "Vote": {"outcome", "method", "ip"},
-    "Wait": {"address", "node", "kind"},
+    "Wait": {"address", "node", "kind", "name", "label"},
 }
 BY_HAND = {
-    "JournalEntry": {"address", "name", "occurrence", "node", "args_digest", "result", "effect", "call_key"},
+    "JournalEntry": {
+        "address",
+        "name",
+        "occurrence",
+        "node",
+        "args_digest",
+        "result",
+        "effect",
+        "call_key",
+        "arguments",
+        "undo",
+    },
     "Step": {"error"},
 }
 TEXTUAL = (models.CharField, models.TextField, models.JSONField, models.BinaryField)

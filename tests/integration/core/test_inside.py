@@ -17,6 +17,7 @@ from runs import operations, queries, store, workflows
 from runs.driver import secrets
 from runs.engine import Action, Retry, Workflow, canonical
 from runs.models import JournalEntry, LogLine, OperationalNote, Run, Step, Usage
+from runs.store import stepping
 from tests.integration.core.conftest import House, Killed, by_sql, history_is_whole, open_approval, state_of
 
 Define = Callable[..., Workflow]
@@ -169,7 +170,7 @@ def test_a_replay_in_the_same_attempt_keeps_no_line_twice(house: House, define: 
 def test_a_run_keeps_only_so_many_lines(
     house: House, define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "LOG_LINES", 3)
+    monkeypatch.setattr(stepping, "LOG_LINES", 3)
 
     def body(state: Any, ctx: Any) -> None:
         for number in range(9):

@@ -567,6 +567,24 @@ def test_an_error_inside_a_nested_workflow_can_be_caught_around_it(house: House,
     whole(run)
 
 
+def test_a_nested_workflow_that_ends_by_an_error_lets_the_run_go_on(house: House, define: Define) -> None:
+    inner = Workflow("inner", state=Inner)
+
+    @inner.node
+    def breaks(state: Any, ctx: Any) -> None:
+        raise RuntimeError("inside")
+
+    inner.on_error(breaks, END)
+    flow = define("outer", state=Trace)
+    flow.subflow("nested", inner)
+    node(flow, "after")
+    flow.edge("nested", "after")
+    workflows.register(flow)
+    run = house.work(house.submit("outer"))
+    assert (run.status, output(run)["trace"]) == ("completed", ["after"])
+    whole(run)
+
+
 def test_a_run_may_begin_with_several_lanes(house: House, define: Define) -> None:
     """C21, two entry points with no common ancestor."""
     flow = define("two", state=Trace)

@@ -222,6 +222,7 @@ def _told(run: Run) -> list[Any]:
         "result",
         "hinted_at",
         "call_key",
+        "worked",
     }
     rows = [
         *run.events.order_by("seq"),

@@ -111,7 +111,7 @@ def test_who_waits_for_the_first_gets_its_answer_and_not_for_ever(
         first = keyed(house)
         waits = blocked(partial(keyed, house))
     assert (waits.end().value.run, waits.value.replayed) == (first.run, True)
-    monkeypatch.setattr("runs.store.KEY_SECONDS", 1)
+    monkeypatch.setattr("runs.store.keys.KEY_SECONDS", 1)
     with transaction.atomic():
         keyed(house, "slow")
         (impatient,) = at_once(partial(keyed, house, "slow"))

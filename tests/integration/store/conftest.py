@@ -12,7 +12,7 @@ from runs import store, workflows
 from runs.driver import Call
 from runs.engine import Workflow, canonical, machine
 from runs.engine import position as at
-from runs.engine.machine import Aggregate
+from runs.engine.transition import Aggregate
 from runs.models import Run, Step
 from runs.store import Committed, Weights
 from tests.integration.core.conftest import (

@@ -14,6 +14,7 @@ from runs.engine import machine
 from runs.engine import position as at
 from runs.errors import IdempotencyInProgress, LateResult
 from runs.models import Checkpoint, Event, IdempotencyRecord, JournalEntry, Run, Step
+from runs.store import keys, stepping
 from tests.integration.store.conftest import Define, Hand, House, chain_of, rows
 from tests.kit.racing import at_once, blocked, holding, in_order
 from tests.sizes import size
@@ -260,7 +261,7 @@ def test_a_commit_whose_answer_was_lost_is_recognised(
     """The connection ends between the commit and its answer: the second try finds its own work, and says so."""
     chain_of(define("links"))
     hand = Hand(house.submit("links"))
-    send, lost = store._run_fenced, iter([True])
+    send, lost = stepping._run_fenced, iter([True])
 
     def lose_the_first(name: str, parameters: dict[str, Any]) -> Any:
         row = send(name, parameters)
@@ -268,7 +269,7 @@ def test_a_commit_whose_answer_was_lost_is_recognised(
             raise OperationalError("the connection is lost")
         return row
 
-    monkeypatch.setattr(store, "_run_fenced", lose_the_first)
+    monkeypatch.setattr(stepping, "_run_fenced", lose_the_first)
     if write == "call":
         hand.call()
         assert JournalEntry.objects.filter(run=hand.run).count() == 1
@@ -314,7 +315,7 @@ def test_who_waits_too_long_for_a_key_is_told_to_come_again(
     house: House, define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C105: 409 in_progress, and the repeat gets the answer."""
-    monkeypatch.setattr(store, "KEY_SECONDS", 1)
+    monkeypatch.setattr(keys, "KEY_SECONDS", 1)
     chain_of(define("links"))
     one, other = house.submit("links"), house.submit("links")
     with transaction.atomic():

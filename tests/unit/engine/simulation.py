@@ -14,11 +14,12 @@ from pydantic import BaseModel
 
 from runs.engine import Workflow, append, canonical, lanes, machine, patch
 from runs.engine import position as at
+from runs.engine.failures import error_of
 from runs.engine.lanes import Lanes
-from runs.engine.machine import Aggregate, Resolved, Transition
 from runs.engine.patch import Recorder
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, RunStatus, StepStatus
+from runs.engine.transition import Aggregate, Resolved, Transition
 from runs.engine.waits import Satisfied, Wanted
 
 GO = Wanted("signal", "go", "0", "")
@@ -269,7 +270,7 @@ class Simulation:
                 at.lane_state(view, step.lane)
             )
         except Exception as error:  # noqa: BLE001
-            facts = machine.error_of(error)
+            facts = error_of(error)
             self._under_lock(worker, lambda run: machine.fail(run, step, facts, attempt=1, delay=None))
             return None
         update: Any = None

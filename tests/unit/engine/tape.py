@@ -10,9 +10,9 @@ from typing import Any
 from runs.engine import Workflow, canonical, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Aggregate, Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, RunEvent, RunStatus, StepStatus, after
+from runs.engine.transition import Aggregate, Transition
 from runs.engine.waits import Place, Satisfied, Wanted
 
 

@@ -12,7 +12,9 @@ from pydantic import BaseModel
 from runs.engine import END, Action, Retry, Workflow, append, canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.failures import MAX_MESSAGE, delay_of, error_of
 from runs.engine.status import RunStatus, StepStatus
+from runs.engine.transition import Wait
 from runs.errors import (
     AlreadyTerminal,
     EventNotAllowed,
@@ -253,7 +255,7 @@ def test_a_loop_without_a_limit_edge_fails_and_its_last_state_can_be_read() -> N
     step = tape.claim()
     with pytest.raises(LoopLimit) as caught:
         machine.complete(tape.run, step, {"n": 2})
-    tape.take(machine.fail(tape.run, step, machine.error_of(caught.value), attempt=1, delay=None), "fail")
+    tape.take(machine.fail(tape.run, step, error_of(caught.value), attempt=1, delay=None), "fail")
     assert tape.error is not None
     assert (tape.status, tape.error["code"], tape.state["n"]) == (RunStatus.FAILED, "loop_limit", 1)
 
@@ -310,7 +312,7 @@ def test_a_parked_run_waits_and_writes_no_checkpoint() -> None:
     transition = tape.park()
     assert tape.status is RunStatus.WAITING
     assert (transition.checkpoint, tape.head) == (None, 0)
-    assert transition.wait == machine.Wait(tape.step.address, "gate", "approval", 3600.0)
+    assert transition.wait == Wait(tape.step.address, "gate", "approval", 3600.0)
     assert transition.opened is not None
     assert tape.approvals == {tape.step.address: transition.opened.digest}
     assert tape.events[-1] == "approval_opened"
@@ -484,7 +486,7 @@ def test_a_failed_attempt_waits_for_the_next_and_writes_no_checkpoint() -> None:
     step = tape.claim()
     transition = tape.take(machine.fail(tape.run, step, {"code": "x"}, attempt=1, delay=2.5), "fail")
     assert (tape.status, tape.row.failures, transition.checkpoint) == (RunStatus.WAITING, 1, None)
-    assert transition.wait == machine.Wait(step.address, "a", "retry", 2.5)
+    assert transition.wait == Wait(step.address, "a", "retry", 2.5)
     tape.take(machine.wake(tape.run, step), "wake")
     assert (tape.status, tape.step, tape.waits) == (RunStatus.QUEUED, step, {})
     tape.complete()
@@ -570,7 +572,7 @@ def test_a_run_that_cannot_go_on_is_given_up_whatever_it_does() -> None:
 )
 def test_an_error_is_stored_as_data_that_can_be_shown(error: Exception, told: dict[str, Json]) -> None:
     """C01, C07."""
-    assert machine.error_of(error) == told
+    assert error_of(error) == told
     canonical.check(told)
 
 
@@ -579,17 +581,17 @@ def test_an_exception_that_cannot_say_what_it_is_has_at_least_its_type() -> None
         def __str__(self) -> str:
             raise RuntimeError("no words")
 
-    assert machine.error_of(Silent())["message"] == "Silent"
+    assert error_of(Silent())["message"] == "Silent"
 
 
 def test_a_message_without_end_is_cut() -> None:
-    assert len(machine.error_of(ValueError("x" * 10_000))["message"]) == machine.MAX_MESSAGE
-    assert len(machine.error_of(Rejected("x" * 10_000))["message"]) == machine.MAX_MESSAGE
+    assert len(error_of(ValueError("x" * 10_000))["message"]) == MAX_MESSAGE
+    assert len(error_of(Rejected("x" * 10_000))["message"]) == MAX_MESSAGE
 
 
 @pytest.mark.parametrize("error", [SystemExit(), KeyboardInterrupt(), StateNotStorable()])
 def test_what_no_policy_wants_is_not_tried_again(error: BaseException) -> None:
-    assert machine.delay_of(Retry(attempts=9), error, attempt=1, failures=1, draw=0) is None
+    assert delay_of(Retry(attempts=9), error, attempt=1, failures=1, draw=0) is None
 
 
 # ---- people

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from runs.engine import END, START, Action, Workflow, append, canonical, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
-from runs.engine.machine import Transition
 from runs.engine.position import LiveStep
 from runs.engine.status import RUN, TERMINAL, RunEvent, RunStatus, StepStatus
+from runs.engine.transition import Transition
 from runs.errors import AlreadyTerminal, HitlError, NothingToRun, StepError, Unprocessable
 from tests.unit.engine.documents import TEXTS
 from tests.unit.engine.graphs import Edges, sensible_graphs

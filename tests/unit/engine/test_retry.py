@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine import Retry, machine
+from runs.engine import Retry
+from runs.engine.failures import delay_of
 from runs.engine.retry import LONGEST_DELAY, ONCE
 from runs.errors import CallTimeout, StateNotStorable, StepError, StepTimeout, WorkflowError
 
@@ -33,7 +34,7 @@ def test_an_attempt_is_followed_by_another_only_within_the_budget(
 ) -> None:
     """Crashes use the budget up as failures do, and the wait is that of the failures alone."""
     allowed = replace(policy, attempts=attempts)
-    delay = machine.delay_of(allowed, OSError(), attempt=failures + crashes, failures=failures, draw=draw)
+    delay = delay_of(allowed, OSError(), attempt=failures + crashes, failures=failures, draw=draw)
     assert (delay is None) == (failures + crashes >= attempts)
     assert delay is None or delay == policy.delay(failures=failures, draw=draw)
 
@@ -124,15 +125,15 @@ def test_what_a_new_attempt_cannot_help_is_not_retried() -> None:
 @given(st.integers(1, 10), st.integers(1, 12))
 def test_there_are_as_many_attempts_as_were_allowed(attempts: int, attempt: int) -> None:
     policy = Retry(attempts=attempts)
-    delay = machine.delay_of(policy, ValueError(), attempt=attempt, failures=attempt, draw=0.5)
+    delay = delay_of(policy, ValueError(), attempt=attempt, failures=attempt, draw=0.5)
     assert (delay is not None) == (attempt < attempts)
 
 
 def test_once_is_once() -> None:
-    assert machine.delay_of(ONCE, ValueError(), attempt=1, failures=1, draw=0) is None
+    assert delay_of(ONCE, ValueError(), attempt=1, failures=1, draw=0) is None
 
 
 def test_a_crash_uses_up_an_attempt_but_lengthens_no_wait() -> None:
     policy = Retry(attempts=3, initial=2, jitter=0)
-    assert machine.delay_of(policy, ValueError(), attempt=2, failures=1, draw=0) == pytest.approx(2)
-    assert machine.delay_of(policy, ValueError(), attempt=3, failures=1, draw=0) is None
+    assert delay_of(policy, ValueError(), attempt=2, failures=1, draw=0) == pytest.approx(2)
+    assert delay_of(policy, ValueError(), attempt=3, failures=1, draw=0) is None

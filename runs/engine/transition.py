@@ -1,0 +1,136 @@
+"""A run as the engine sees it, and what one command changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runs.engine import position as at
+from runs.engine.canonical import Json
+from runs.engine.patch import Op
+from runs.engine.position import LiveStep
+from runs.engine.state import Write
+from runs.engine.status import RunStatus, StepStatus
+from runs.engine.waits import Satisfied, Wanted
+from runs.engine.workflow import Workflow
+
+
+@dataclass(slots=True)
+class Aggregate:
+    """A run as the engine sees it.
+
+    position: the document of the head checkpoint; transitions change it in place.
+    values: Python values by field of the state as the acting lane sees it, so that they are not parsed for every step.
+    rows: status of every unfinished step of the branch by address, of lanes that have siblings; errors: of those that failed.
+    draining: a step has failed finally, the run waits for those that execute.
+    """
+
+    run_id: str
+    workflow: Workflow
+    status: str
+    epoch: int
+    branch: int
+    position: dict[str, Any]
+    values: dict[str, Any]
+    executing: frozenset[str] = frozenset()
+    rows: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, dict[str, Json]] = field(default_factory=dict)
+    draining: bool = False
+
+    def workflow_of(self, lane: str) -> Workflow:
+        """The workflow that a lane is in."""
+        return at.workflow_of(self.workflow, self.position, lane)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: str
+    payload: dict[str, Json]
+    node: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    kind: str
+    ops: Sequence[Op]
+    node: str = ""
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """A live step leaves its status. `failed` says that this attempt failed; `error` is kept on the step."""
+
+    address: str
+    status: StepStatus
+    error: dict[str, Json] | None = None
+    failed: bool = False
+    crashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something a step waits for: an approval, or the time to try again. `delay` in seconds, None for no due time."""
+
+    address: str
+    node: str
+    kind: str
+    delay: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A new approval, with its document."""
+
+    address: str
+    node: str
+    document: dict[str, Json]
+    digest: str
+
+
+@dataclass(slots=True)
+class Transition:
+    """What one command changes. Stored in one transaction, or not at all.
+
+    wanted: what a body waits for from now on. journal: answers to what bodies waited for; close_places are the waits (address,
+    name, occurrence) that end with them. abandons: steps whose children are stopped, those that are under way.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    checkpoint: Checkpoint | None = None
+    status: RunStatus | None = None
+    error: dict[str, Json] | None = None
+    output: Json = None
+    ended: bool = False
+    steps: list[StepChange] = field(default_factory=list)
+    next_steps: list[LiveStep] = field(default_factory=list)
+    waiting_steps: list[LiveStep] = field(default_factory=list)
+    wait: Wait | None = None
+    opened: Opened | None = None
+    wanted: list[Wanted] = field(default_factory=list)
+    journal: list[Satisfied] = field(default_factory=list)
+    close_places: list[tuple[str, str, str]] = field(default_factory=list)
+    close_waits_of: list[str] = field(default_factory=list)
+    abandons: list[str] = field(default_factory=list)
+    close_everything: str = ""
+    raise_epoch: bool = False
+    values: dict[str, Any] | None = None
+    forgives: bool = False
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def ready(self) -> list[str]:
+        """Addresses of the steps that a worker may take now."""
+        woken = [change.address for change in self.steps if change.status is StepStatus.READY]
+        return list(dict.fromkeys([*woken, *(step.address for step in self.next_steps), *self.hints]))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a body's result comes to, whatever siblings do: the writes, and the nodes that its lane wants to go to."""
+
+    writes: Sequence[Write]
+    values: dict[str, Any]
+    targets: Sequence[str]

@@ -1,0 +1,152 @@
+"""Steps that a worker holds: taking one under a lease, and whether it is still this worker's."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import (
+    connection,
+    transaction,
+)
+from django.db.models import QuerySet
+
+from runs.engine import position as at
+from runs.engine.position import LiveStep
+from runs.engine.status import RunStatus, StepStatus
+from runs.errors import (
+    LateResult,
+)
+from runs.models import (
+    Branch,
+    Run,
+    Step,
+)
+from runs.sql import statement
+from runs.store.connection import now
+from runs.store.reading import lock_run, read_position
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A step that this worker has: every write names its token and epoch."""
+
+    run_id: uuid.UUID
+    branch: int
+    step: LiveStep
+    epoch: int
+    token: uuid.UUID
+    worker: int
+    attempt: int = 1
+    failures: int = 0
+    crashes: int = 0
+    earlier: int = 0  # attempts before the last Retry; what a policy allows counts from there
+    entry: int = 1  # how often it was claimed, this time included
+    worked: float = 0.0  # seconds of this attempt in earlier entries
+    is_fresh: bool = False  # made and claimed in one statement: nothing was ever done at this address
+
+
+@dataclass(slots=True)
+class Claimed:
+    """A claimed step with everything that is needed to run it."""
+
+    held: Held
+    run: Run
+    position: dict[str, Any]
+    branch: Branch
+
+
+def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claimed | None:
+    """Take a ready step under a lease, or None if it is not there to be taken. Raises `CheckpointUnreadable` or `Busy`."""
+    with transaction.atomic():
+        run = lock_run(run_id)
+        if run.branch != branch or run.status not in (RunStatus.QUEUED, RunStatus.RUNNING):
+            return None
+        if run.error is not None:
+            return None  # it drains after a failure: nothing new begins
+        found = _with_room(run, address)
+        held = _take_step(run, found, worker) if found else None
+        if held is None:
+            return None
+        if run.status == RunStatus.QUEUED:
+            run.status = RunStatus.RUNNING
+            run.started_at = run.started_at or now()
+            run.save(update_fields=["status", "started_at"])
+        position = read_position(run_id, run.head)
+        return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
+
+
+def _with_room(run: Run, address: str) -> str | None:
+    """The step to take for a hint: of a fan-out, the lowest item that is ready, if it has room for one more."""
+    lane = (
+        Step.objects.filter(run=run, branch=run.branch, address=address)
+        .values_list("lane", flat=True)
+        .first()
+    )
+    outer, is_item, _ = (lane or "").partition("#")
+    if not is_item:
+        return address
+    items = Step.objects.filter(run=run, branch=run.branch, lane__startswith=f"{outer}#")
+    executing = items.filter(status=StepStatus.EXECUTING).count()
+    if executing >= at.lane_at(read_position(run.pk, run.head), outer)["fan"]["at_once"]:
+        return None
+    ready = items.filter(status=StepStatus.READY).values_list("lane", "address")
+    return min(ready, key=lambda row: int(row[0].partition("#")[2]), default=("", None))[1]
+
+
+def _take_step(run: Run, address: str, worker: int) -> Held | None:
+    token = uuid.uuid4()
+    parameters: dict[str, Any] = {
+        "run": run.pk,
+        "branch": run.branch,
+        "address": address,
+        "token": token,
+        "worker": worker,
+        "lease": settings.HITL_LEASE_SECONDS,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement("claim_step"), parameters)
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    lane, node, visit, failures, crashes, earlier, entry, worked = row
+    return Held(
+        run.pk,
+        run.branch,
+        LiveStep(lane, node, address, visit),
+        run.epoch,
+        token,
+        worker,
+        attempt=earlier + failures + crashes + 1,
+        failures=failures,
+        crashes=crashes,
+        earlier=earlier,
+        entry=entry,
+        worked=worked,
+    )
+
+
+def check_fence(run: Run, held: Held) -> None:
+    """The run is locked: whether the step is still ours. Raises `LateResult`."""
+    if run.epoch != held.epoch or not step_of(held).select_for_update(no_key=True).exists():
+        raise LateResult()
+
+
+def check_held(held: Held) -> None:
+    """Raises `LateResult` if the step is not this worker's any more."""
+    if not step_of(held).exists():
+        raise LateResult()
+
+
+def lapse(held: Held) -> None:
+    """End the lease of a step now: the sweeper takes it over as if the worker had died."""
+    step_of(held).update(lease_until=now())
+
+
+def step_of(held: Held) -> QuerySet[Step]:
+    """The row of a step, as long as this worker holds it."""
+    return Step.objects.filter(
+        run=held.run_id, branch=held.branch, address=held.step.address, token=held.token, epoch=held.epoch
+    )

@@ -1,0 +1,496 @@
+"""Transitions made under the run's row lock, stored in the caller's transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import F, QuerySet
+from django.db.models.expressions import RawSQL
+
+from runs.engine import canonical, chain
+from runs.engine.canonical import Json
+from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
+from runs.engine.transition import Event as EngineEvent
+from runs.engine.transition import Opened, StepChange, Transition
+from runs.engine.waits import Place, Wanted
+from runs.models import (
+    Approval,
+    Branch,
+    Checkpoint,
+    Child,
+    Event,
+    JournalEntry,
+    Revision,
+    Run,
+    Step,
+    Stop,
+    Wait,
+)
+from runs.store.children import left_children
+from runs.store.claiming import Held, check_fence
+from runs.store.connection import now
+from runs.store.history import linked
+from runs.store.waits import answered, asked_before, open_waits
+from runs.store.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class NewBranch:
+    """A branch that a rewind starts."""
+
+    parent_checkpoint: int
+    calls: str
+    author: Json
+    reason: str
+
+
+def commit(
+    run: Run,
+    transition: Transition,
+    *,
+    position: dict[str, Any] | None = None,
+    actor: Json = None,
+    reason: str = "",
+    held: Held | None = None,
+    branch: NewBranch | None = None,
+    opened: Approval | None = None,
+    asked: Mapping[Place, Approval | Run] | None = None,
+    moment: datetime | None = None,
+) -> Run:
+    """Store a transition of a locked run, inside the caller's transaction. Raises `LateResult` if `held` is not any more.
+
+    position: the document after the transition. opened: the row of a new approval, with candidates and options set; asked:
+    such rows, and child runs, by the place of what a body waits for.
+    """
+    Writer(
+        run,
+        transition,
+        max(moment or now(), run.updated_at),  # the history's time never goes back
+        actor=actor,
+        reason=reason,
+        position=position,
+        held=held,
+        branch=branch,
+        opened=opened,
+        asked=asked or {},
+    ).write()
+    return run
+
+
+def insert_run(run: Run) -> None:
+    """Store a new run's row and its first branch; `commit` of its first transition follows."""
+    run.head_hash = run.prev_hash = chain.GENESIS
+    run.save(force_insert=True)
+    Branch.objects.create(run=run, no=1, epoch=1)
+
+
+@dataclass(slots=True)
+class Writer:
+    """Stores one transition of a locked run. Use `commit`."""
+
+    run: Run
+    transition: Transition
+    moment: datetime
+    actor: Json = None
+    reason: str = ""
+    position: dict[str, Any] | None = None
+    held: Held | None = None
+    branch: NewBranch | None = None
+    requester_id: int | None = None
+    opened: Approval | None = None
+    asked: Mapping[Place, Approval | Run] = field(default_factory=dict)
+    changed: dict[str, Any] = field(default_factory=dict)
+
+    def write(self) -> None:
+        if self.held:
+            check_fence(self.run, self.held)
+        self._journal()
+        self._close()
+        if self.transition.raise_epoch:
+            self._set(epoch=self.run.epoch + 1)
+        if self.branch:
+            self._start_branch(self.branch)
+        self._end_steps()
+        self._checkpoint()
+        self._begin_steps()
+        self._open_waits()
+        self._ask()
+        self._events()
+        self._finish()
+        self._stop_children()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(self.run, name, value)
+        self.changed.update(values)
+
+    def _close(self) -> None:
+        """Close what the transition leaves behind: waits and approvals of some steps, or of the whole run."""
+        waits = Wait.objects.filter(run=self.run, closed_at=None)
+        approvals = Approval.objects.filter(run=self.run, status=ApprovalStatus.OPEN)
+        reason = self.transition.close_everything
+        if not reason:
+            addresses = self.transition.close_waits_of
+            waits, approvals = waits.filter(address__in=addresses), approvals.filter(address__in=addresses)
+            reason = _reason_of(self.transition.events)
+            self._close_places()
+        else:
+            status = StepStatus.VOID if reason == "rewound" else StepStatus.CANCELLED
+            kept = [change.address for change in self.transition.steps]
+            steps = Step.objects.filter(run=self.run, status__in=LIVE_STEPS).exclude(address__in=kept)
+            steps.update(status=status, token=None, lease_until=None, ended_at=self.moment)
+        waits.update(closed_at=self.moment)
+        cancelled = reason in ("run_cancelled", "run_failed")
+        approvals.update(
+            status=ApprovalStatus.CANCELLED if cancelled else ApprovalStatus.SUPERSEDED,
+            closed_at=self.moment,
+            closed_reason=reason or "superseded",
+            outcome="",
+        )
+
+    def _close_places(self) -> None:
+        """Close single waits of steps that go on waiting for others."""
+        for address, name, occurrence in self.transition.close_places:
+            open_waits(self.run, address).filter(name=name, occurrence=occurrence).update(
+                closed_at=self.moment
+            )
+
+    def _journal(self) -> None:
+        """Write down answers to what a step waited for. A checkpoint that comes with them follows the head of now."""
+        if not self.transition.journal:
+            return
+        address = self.transition.close_places[0][0]
+        step = Step.objects.get(run=self.run, branch=self.run.branch, address=address)
+        before = JournalEntry.objects.filter(run=self.run, branch=self.run.branch, address=address).count()
+        JournalEntry.objects.bulk_create(
+            answered(
+                found,
+                run_id=self.run.pk,
+                branch=self.run.branch,
+                address=address,
+                node=step.node,
+                ordinal=ordinal,
+                after=self.run.head,
+                attempt=step.attempt,
+                at=self.moment,
+            )
+            for ordinal, found in enumerate(self.transition.journal, before)
+        )
+
+    def _stop_children(self) -> None:
+        """Say which children are to be cancelled: of an ended run all, of a rewound one those of the line that was left, else
+        those that a step waits for no longer. A run that fails lets its children run: Retry or a rewind may want them."""
+        transition = self.transition
+        children = Child.objects.filter(parent=self.run, run__finished_at=None, on_parent_cancel="cancel")
+        if self.branch:
+            lost = left_children(self.run, children)
+            reason = "parent_rewound"
+        elif transition.ended and transition.status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
+            lost = list(children)
+            reason = "parent_cancelled" if transition.status is RunStatus.CANCELLED else "parent_completed"
+        elif transition.abandons:
+            lost = list(children.filter(branch=self.run.branch, address__in=transition.abandons))
+            reason = "not_awaited"
+        else:
+            return
+        Stop.objects.bulk_create(
+            (Stop(run_id=child.run_id, reason=reason, since=self.moment) for child in lost),
+            ignore_conflicts=True,
+        )
+
+    def _start_branch(self, new: NewBranch) -> None:
+        last = Branch.objects.filter(run=self.run).order_by("-no").first()
+        origin = Checkpoint.objects.get(run=self.run, no=new.parent_checkpoint)
+        parent = Branch.objects.get(run=self.run, no=origin.branch)
+        no = (last.no if last else 0) + 1
+        Branch.objects.create(
+            run=self.run,
+            no=no,
+            parent_branch=parent.no,
+            parent_checkpoint=new.parent_checkpoint,
+            epoch=self.run.epoch,
+            calls=new.calls,
+            generation=no if new.calls == "again" else parent.generation,
+            author=new.author,
+            reason=new.reason,
+        )
+        self._set(
+            branch=no,
+            head=new.parent_checkpoint,
+            snapshot_no=0,
+            patch_weight=0,
+            snapshot_size=0,
+            finished_at=None,
+            error=None,
+            output=None,
+        )
+
+    def _end_steps(self) -> None:
+        for change in self.transition.steps:
+            ended = change.status not in LIVE_STEPS
+            rows = Step.objects.filter(run=self.run, branch=self.run.branch, address=change.address)
+            self._count_work(rows, change)
+            if self.transition.forgives:
+                attempts = F("earlier") + F("failures") + F("crashes")
+                rows.update(status=change.status, ended_at=None, hinted_at=self.moment, earlier=attempts)
+                rows.update(failures=0, crashes=0)
+                continue
+            rows.filter(status__in=LIVE_STEPS).update(
+                status=change.status,
+                token=None,
+                lease_until=None,
+                error=change.error,
+                failures=F("failures") + int(change.failed),
+                crashes=F("crashes") + int(change.crashed),
+                ended_at=self.moment if ended else None,
+                hinted_at=self.moment,
+            )
+
+    def _count_work(self, rows: QuerySet[Step], change: StepChange) -> None:
+        """An attempt that waits has worked so far; the next attempt begins with nothing."""
+        if change.failed or change.crashed or self.transition.forgives:
+            rows.update(worked=0.0)
+        elif change.status == StepStatus.WAITING:
+            worked = RawSQL("worked + extract(epoch FROM %s - entered_at)", [self.moment])
+            rows.filter(status=StepStatus.EXECUTING).update(worked=worked)
+
+    def _checkpoint(self) -> None:
+        point = self.transition.checkpoint
+        if point is None:
+            return
+        assert self.position is not None
+        first = point.kind == "input"
+        no = 0 if first else self.run.checkpoint_no + 1
+        ops = canonical.dumps(point.ops)
+        weights, size = Weights.of(self.run), len(ops.encode())
+        snapshot = canonical.dumps(self.position) if first or weights.wants_snapshot(size) else None
+        Checkpoint.objects.create(
+            run=self.run,
+            no=no,
+            branch=self.run.branch,
+            parent=None if first else self.run.head,
+            kind=point.kind,
+            node=point.node,
+            address=point.address,
+            epoch=self.run.epoch,
+            snapshot_no=no if snapshot is not None else self.run.snapshot_no,
+            snapshot=snapshot,
+            patch=None if snapshot is not None else ops,
+            author=self.actor,
+            reason=self.reason,
+            created_at=self.moment,
+        )
+        weights.note(patch_size=size, snapshot_size=None if snapshot is None else len(snapshot.encode()))
+        self._set(head=no, checkpoint_no=no, patch_weight=weights.patches, snapshot_size=weights.snapshot)
+        if snapshot is not None:
+            self._set(snapshot_no=no)
+        if point.address:
+            Step.objects.filter(run=self.run, branch=self.run.branch, address=point.address).update(
+                checkpoint=no
+            )
+
+    def _begin_steps(self) -> None:
+        ready = [(step, StepStatus.READY) for step in self.transition.next_steps]
+        waiting = [(step, StepStatus.WAITING) for step in self.transition.waiting_steps]
+        Step.objects.bulk_create(
+            Step(
+                run=self.run,
+                branch=self.run.branch,
+                address=step.address,
+                lane=step.lane,
+                node=step.node,
+                visit=step.visit,
+                status=status,
+                epoch=self.run.epoch,
+            )
+            for step, status in [*ready, *waiting]
+        )
+
+    def _open_waits(self) -> None:
+        wait = self.transition.wait
+        if wait is None:
+            return
+        due = None if wait.delay is None else self.moment + timedelta(seconds=wait.delay)
+        Wait.objects.create(
+            run=self.run,
+            branch=self.run.branch,
+            address=wait.address,
+            node=wait.node,
+            kind=wait.kind,
+            opened_at=self.moment,
+            due_at=due,
+        )
+        if self.transition.opened and self.opened:
+            self._open_approval(self.transition.opened, self.opened, due)
+
+    def _ask(self) -> None:
+        """Open what a body waits for, each with the place of its answer. An instant that was recorded before counts on."""
+        if not self.transition.wanted:
+            return
+        assert self.held is not None
+        step = self.held.step
+        earlier = asked_before(self.run, step.address)
+        for position, one in enumerate(self.transition.wanted):
+            before = earlier.get(one.place) if one.kind in ("timer", "signal") else None
+            due = before.due_at if before else self._due(one)
+            made = self.asked.get(one.place)
+            Wait.objects.create(
+                run=self.run,
+                branch=self.run.branch,
+                address=step.address,
+                node=step.node,
+                kind=one.kind,
+                name=one.name,
+                occurrence=one.occurrence,
+                label=one.label,
+                race=one.race,
+                position=position,
+                after=self.run.head if before is None else before.after,
+                digest=one.digest,
+                schema=one.schema,
+                child=made if isinstance(made, Run) else None,
+                opened_at=before.opened_at if before else self.moment,
+                due_at=due,
+            )
+            if isinstance(made, Approval):
+                assert one.document is not None
+                self._supersede(one.supersedes)
+                made.name, made.occurrence = one.place
+                self._open_approval(Opened(step.address, step.node, one.document, one.digest), made, due)
+
+    def _due(self, one: Wanted) -> datetime | None:
+        if one.until is not None:
+            return one.until
+        return None if one.delay is None else self.moment + timedelta(seconds=one.delay)
+
+    def _supersede(self, approval_id: str) -> None:
+        """What was decided is not what is asked for now."""
+        if approval_id:
+            Approval.objects.filter(run=self.run, pk=uuid.UUID(approval_id)).update(
+                status=ApprovalStatus.SUPERSEDED, closed_reason="payload_changed"
+            )
+
+    def _open_approval(self, opened: Opened, approval: Approval, due: datetime | None) -> None:
+        """Complete the row that the operation prepared (candidates, options) and store it with its first version."""
+        approval.run, approval.project_id = self.run, self.run.project_id
+        approval.branch, approval.epoch = self.run.branch, self.run.epoch
+        approval.address, approval.node = opened.address, opened.node
+        approval.title, approval.digest = opened.document["title"], opened.digest
+        approval.document = canonical.dumps(opened.document)
+        approval.opened_at, approval.due_at = self.moment, due
+        approval.save(force_insert=True)
+        Revision.objects.create(
+            approval=approval,
+            version=1,
+            document=approval.document,
+            digest=approval.digest,
+            created_at=self.moment,
+        )
+
+    def _events(self) -> None:
+        actor = canonical.dumps(self.actor) if self.actor is not None else ""
+        links = [bytes(self.run.head_hash)]
+        rows = []
+        for seq, event in enumerate(self.transition.events, self.run.seq + 1):
+            row = linked(
+                replace(event, payload=self._payload(event)),
+                run_id=self.run.pk,
+                branch=self.run.branch,
+                epoch=self.run.epoch,
+                actor=actor,
+                seq=seq,
+                at=self.moment,
+                before=links[-1],
+                checkpoint=self.run.head if self.transition.checkpoint else None,
+            )
+            rows.append(row)
+            links.append(bytes(row.hash))
+        Event.objects.bulk_create(rows)
+        before = links[-2] if rows else links[-1]
+        self._set(seq=self.run.seq + len(rows), head_hash=links[-1], prev_hash=before)
+
+    def _payload(self, event: EngineEvent) -> dict[str, Json]:
+        if event.kind == "approval_opened" and self.opened:
+            return {**event.payload, "approval": str(self.opened.pk)}
+        made = self.asked.get((str(event.payload.get("name")), str(event.payload.get("occurrence"))))
+        if made is not None and event.kind in ("approval_opened", "wait_opened"):
+            return {**event.payload, "approval" if isinstance(made, Approval) else "run": str(made.pk)}
+        return event.payload
+
+    def _finish(self) -> None:
+        transition = self.transition
+        if transition.status is not None:
+            self._set(status=transition.status.value)
+        if transition.error is not None:
+            self._set(error=transition.error)
+        if transition.forgives:
+            self._set(error=None, finished_at=None)
+        if transition.ended and self.run.status == RunStatus.COMPLETED:
+            self._set(output=canonical.dumps(transition.output))
+        if transition.ended and self.run.status in TERMINAL:
+            self._set(finished_at=self.moment)
+        self._set(waiting_for=waiting_for(self.run))
+        self._clock()
+        self._set(version=self.run.version + 1, updated_at=self.moment)
+        Run.objects.filter(pk=self.run.pk).update(**self.changed)
+
+    def _clock(self) -> None:
+        """The run's clock stands while it waits for people, and when it has ended; steering a run winds it up anew."""
+        run = self.run
+        if run.deadline is None:
+            return
+        left = run.time_left
+        if run.deadline_at is not None:
+            left = (run.deadline_at - self.moment).total_seconds()
+        if left is None or self.branch or self.transition.forgives:
+            left = run.deadline
+        if run.status in TERMINAL:
+            self._set(deadline_at=None, time_left=None)
+        elif run.status == RunStatus.PAUSED or _is_for_people(run):
+            self._set(deadline_at=None, time_left=left)
+        else:
+            self._set(deadline_at=self.moment + timedelta(seconds=left), time_left=None)
+
+
+def _is_for_people(run: Run) -> bool:
+    """Whether everything waits, and some of it for people."""
+    return run.status == RunStatus.WAITING and any(reason["kind"] == "approval" for reason in run.waiting_for)
+
+
+def waiting_for(run: Run) -> list[Json]:
+    """Why a run waits, of whom, since when, until when; from its open waits."""
+    approvals = {
+        (approval.address, approval.name, approval.occurrence): approval
+        for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
+    }
+    reasons: list[Json] = []
+    for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
+        reason: dict[str, Json] = {
+            "kind": wait.kind,
+            "node": wait.node,
+            "since": wait.opened_at.isoformat(),
+            "due": wait.due_at.isoformat() if wait.due_at else None,
+        }
+        if wait.kind == "signal":
+            reason["signal"] = wait.name
+        if wait.child_id is not None:
+            reason["child"] = str(wait.child_id)
+        place = (wait.address, wait.name, wait.occurrence)
+        approval = approvals.get(place) if wait.kind == "approval" else None
+        if approval:
+            reason["approval"] = str(approval.pk)
+            reason["who"] = [*approval.teams, *approval.users]
+            reason["quorum"] = approval.quorum
+        reasons.append(reason)
+    return reasons
+
+
+def _reason_of(events: Sequence[EngineEvent]) -> str:
+    first = events[0] if events else None
+    if first is None:
+        return ""
+    return str(first.payload["reason"]) if first.kind == "approval_superseded" else first.kind

@@ -1,0 +1,135 @@
+"""Django's connection of this thread, and others beside it: the database's clock, what its errors mean, and writes that
+are repeated until it has answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import psycopg
+from django.conf import settings
+from django.db import (
+    DatabaseError,
+    Error,
+    InterfaceError,
+    OperationalError,
+    connection,
+    connections,
+)
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from runs.errors import (
+    Busy,
+    HitlError,
+    Unavailable,
+)
+
+LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+def now() -> datetime:
+    """The database's time: of the transaction, if there is one."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT now()")
+        row = cursor.fetchone()
+    moment: datetime = row[0]
+    return moment
+
+
+def sign(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Say to Postgres whose connection this is: `pg_stat_activity` then leads to the process."""
+    name = f"hitl {socket.gethostname()[:40]} {os.getpid()}"
+    connection.connection.execute("SELECT set_config('application_name', %s, false)", [name])
+
+
+def set_lock_timeout(text: str) -> str:
+    """Set for the transaction how long it waits for a lock; returns what it was."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('lock_timeout'), set_config('lock_timeout', %s, true)", [text])
+        before: str = cursor.fetchone()[0]
+    return before
+
+
+@contextmanager
+def refusing(refusal: type[HitlError]) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as error:
+        if isinstance(error.__cause__, psycopg.errors.LockNotAvailable):
+            raise refusal() from None
+        raise
+
+
+def refusal_of(error: Error) -> HitlError:
+    """What a database error means to whoever asked: somebody is in the way for a moment, or the database is."""
+    rivals = (
+        psycopg.errors.LockNotAvailable,
+        psycopg.errors.DeadlockDetected,
+        psycopg.errors.SerializationFailure,
+    )
+    return Busy() if isinstance(error.__cause__, rivals) else Unavailable()
+
+
+def is_connected() -> bool:
+    """Whether Django's connection of this thread still works."""
+    return connection.connection is not None and connection.is_usable()
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether an error means that the connection is gone, however the server put it, or that it is worth another try."""
+    return isinstance(error, LOST) or not is_connected()
+
+
+def persistently(work: Callable[[], Result]) -> Result:
+    """Do a worker's write or read; if the connection is lost, connect again and repeat it.
+
+    What a body has worked out in minutes is not given up because a backend was ended. Repeating a write is safe: the fence
+    lets it through once, and who repeats recognises what landed at the first try. A database that is away is waited for:
+    without it nobody else can do the step either. One that answers, and refuses for as long as a lease, is believed.
+    """
+    refused_since: float | None = None
+    pause = 0.05
+    while True:
+        try:
+            return work()
+        except (DatabaseError, *LOST) as error:
+            # From the first refusal on: the work itself may have taken long, or the process have been frozen in it.
+            refused_since = refused_since or time.monotonic()
+            patience = settings.HITL_LEASE_SECONDS - (time.monotonic() - refused_since)
+            if connection.in_atomic_block or not is_lost(error) or patience <= 0:
+                raise
+            logger.warning("the database did not answer, the write is repeated: %s", error)
+            connection.close()
+        time.sleep(pause)
+        pause = min(1.0, pause * 2)
+        if not _answers():
+            refused_since = None
+
+
+def _answers() -> bool:
+    try:
+        connection.ensure_connection()
+    except (DatabaseError, *LOST):
+        return False
+    return True
+
+
+def own_connection() -> psycopg.Connection[Any]:
+    """A connection beside Django's, to the same database, in autocommit."""
+    known = ("host", "port", "user", "password", "dbname", "options", "sslmode", "sslrootcert", "passfile")
+    parameters = {k: v for k, v in connections["default"].get_connection_params().items() if k in known}
+    return psycopg.connect(**parameters, autocommit=True, connect_timeout=5)
+
+
+def disconnect() -> None:
+    """Close Django's connection of this thread; the next statement opens another."""
+    connection.close()

@@ -1,0 +1,162 @@
+"""A run as it is stored: its locked row, the document of a checkpoint, the branches it has come by, the journal of a step."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import (
+    connection,
+)
+
+from runs.driver import Entry
+from runs.engine import canonical, patch
+from runs.engine import position as at
+from runs.engine.lineage import line_of, sees
+from runs.engine.status import StepStatus
+from runs.errors import (
+    Busy,
+    CheckpointRemoved,
+    CheckpointUnreadable,
+    Erased,
+    NotFound,
+    UnknownCheckpoint,
+)
+from runs.models import (
+    Branch,
+    Checkpoint,
+    JournalEntry,
+    Run,
+    Step,
+    Vote,
+)
+from runs.store.connection import refusing, set_lock_timeout
+
+ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
+LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
+
+
+def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run:
+    """The run's row, locked until the transaction ends. Raises `NotFound`, or `Busy` after `patience` seconds (None: never).
+
+    The rest of the transaction waits no longer for any lock. NO KEY, because rows that name the run check that it exists:
+    a call that is just being committed holds its step and would wait for the run, while whoever holds the run waits for
+    the step.
+    """
+    _end_if_idle()
+    if patience is not None:
+        set_lock_timeout(f"{patience * 1000:.0f}ms")
+    with refusing(Busy):
+        run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
+    if run is None:
+        raise NotFound()
+    return run
+
+
+def _end_if_idle() -> None:
+    """For the transaction: the server ends it if its process is frozen or cut off, lest it hold the run for ever."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)",
+            [f"{settings.HITL_LEASE_SECONDS:.0f}s"],
+        )
+
+
+def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
+    """The document of a checkpoint: its snapshot and the patches since, one index range. Raises `CheckpointUnreadable`."""
+    head = Checkpoint.objects.filter(run=run_id, no=checkpoint).values("branch", "snapshot_no").first()
+    if head is None:
+        raise missing_checkpoint(run_id, checkpoint)
+    rows = list(
+        Checkpoint.objects.filter(
+            run=run_id, no__gte=head["snapshot_no"], no__lte=checkpoint, branch=head["branch"]
+        )
+        .order_by("no")
+        .values_list("no", "parent", "snapshot", "patch")
+    )
+    document: Any = None
+    before: int | None = None
+    for no, parent, snapshot, ops in rows:
+        if snapshot == ERASED:
+            raise Erased(checkpoint=no)
+        try:
+            if snapshot is not None:
+                document = canonical.loads(snapshot)
+            else:  # only ever onto the document that it was made of
+                document = patch.apply(document if parent == before else None, canonical.loads(ops or ""))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
+        before = no
+    if not at.is_position(document):
+        raise CheckpointUnreadable(f"Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint)
+    position: dict[str, Any] = document
+    return position
+
+
+def missing_checkpoint(run_id: uuid.UUID, no: int) -> UnknownCheckpoint:
+    """What to say of a checkpoint that is not there: it never was, or compacting the run took it."""
+    run = Run.objects.values("checkpoint_no", "compacted_at").filter(pk=run_id).first()
+    if run and run["compacted_at"] and 0 <= no <= run["checkpoint_no"]:
+        kept = list(Checkpoint.objects.filter(run=run_id).order_by("no").values_list("no", flat=True)[:200])
+        return CheckpointRemoved(
+            f"Checkpoint {no} was removed when the run was compacted; its history still tells of it.",
+            checkpoint=no,
+            kept=kept,
+        )
+    return UnknownCheckpoint(f"The run has no checkpoint {no}.", checkpoint=no)
+
+
+def lineage(run_id: uuid.UUID, branch: int) -> dict[int, int | None]:
+    """A branch and its ancestors, each with the checkpoint at which it was left (None for the branch itself)."""
+    rows = Branch.objects.filter(run=run_id, no__lte=branch)
+    return line_of(branch, {row.no: (row.parent_branch, row.parent_checkpoint) for row in rows})
+
+
+def sight(run_id: uuid.UUID, branch: int) -> Callable[[int, int], bool]:
+    """Whether a branch sees what was written on a branch after a checkpoint."""
+    return partial(sees, lineage(run_id, branch))
+
+
+def unfinished_rows(run: Run, addresses: Sequence[str]) -> list[Step]:
+    """The rows of these steps on the run's branch that were begun and have not come to a good end."""
+    rows = Step.objects.filter(run=run, branch=run.branch, address__in=list(addresses))
+    done = (StepStatus.COMPLETED, StepStatus.VOID)
+    return list(rows.exclude(status__in=done).only("address", "status", "error", "node"))
+
+
+def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
+    """Every entry of an address. An ancestor's counts if it was committed before the branch left it; the others may be
+    reused, unless the branch says that calls are made again."""
+    sees = sight(run_id, branch.no)
+    entries = []
+    # The branches are named so that the key's index leads straight to the address.
+    everywhere = JournalEntry.objects.filter(run=run_id, branch__in=range(1, branch.no + 1), address=address)
+    for row in everywhere:
+        visible = sees(row.branch, row.after)
+        if visible or branch.calls == "reuse":
+            entries.append(
+                Entry(
+                    row.name,
+                    row.occurrence,
+                    row.args_digest,
+                    row.result,
+                    row.branch,
+                    visible,
+                    row.effect,
+                    row.kind,
+                    row.attempt,
+                    row.arguments,
+                )
+            )
+    return entries
+
+
+def approved_digest(approval_id: str) -> str:
+    """What the decisive vote of an approval recorded, or empty."""
+    found = Vote.objects.filter(approval_id=uuid.UUID(approval_id), decisive=True).values_list(
+        "approved_digest", flat=True
+    )
+    return found.first() or ""

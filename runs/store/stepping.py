@@ -1,0 +1,283 @@
+"""The hot path of a worker: what a step and its body write, each in one fenced statement, one round trip, no ORM."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import psycopg
+from django.conf import settings
+from django.db import (
+    connection,
+)
+from psycopg.rows import namedtuple_row
+
+from runs.driver import Call, Used
+from runs.driver import LogLine as DriverLine
+from runs.engine import canonical
+from runs.engine.canonical import Json
+from runs.engine.transition import Transition
+from runs.errors import (
+    LateResult,
+)
+from runs.models import (
+    Checkpoint,
+    Event,
+    JournalEntry,
+    OperationalNote,
+    Run,
+    Step,
+)
+from runs.sql import statement
+from runs.store.claiming import Held, step_of
+from runs.store.connection import own_connection, persistently
+from runs.store.history import seal
+from runs.store.weights import Weights
+
+FENCED: Final = "HL001"
+LOG_LINES: Final = 2_000  # of one run's nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a step commit came to: the checkpoint's number, the snapshot it builds on, and the next step if it was claimed."""
+
+    checkpoint: int
+    snapshot_no: int
+    next: Held | None
+
+
+class SnapshotDue(Exception):
+    """A lane beside others would have to write a snapshot: that is taken of the true document, under the lock."""
+
+
+def commit_step(
+    held: Held,
+    transition: Transition,
+    *,
+    position: dict[str, Any] | None,
+    head: int | None,
+    weights: Weights,
+    go_on: bool,
+) -> Committed:
+    """Commit a completed step and, if `go_on`, claim the next one in the same statement. Raises `LateResult`.
+
+    For transitions with one event, one checkpoint and one next step; all others go through `commit`.
+    position, head: the document and the checkpoint before, of a lane that is alone. None beside other lanes, which may have
+    moved on: then no snapshot is written, and the parent is the run's head. Raises `SnapshotDue` if one has to be.
+    """
+    assert transition.checkpoint is not None
+    following, event = transition.next_steps[0], transition.events[0]
+    ops = canonical.dumps(transition.checkpoint.ops)
+    due = weights.wants_snapshot(len(ops.encode()), beside=position is None)
+    if due and position is None:
+        raise SnapshotDue()
+    snapshot = canonical.dumps(position) if due else None
+    sealed = seal(event, branch=held.branch, epoch=held.epoch, actor="")
+    token = uuid.uuid4() if go_on else None
+    parameters = {
+        **_fence(held),
+        "node": held.step.node,
+        "lane": following.lane,
+        "parent": head,
+        "patch": None if snapshot is not None else ops,
+        "snapshot": snapshot,
+        "body": sealed.body,
+        "payload": sealed.payload,
+        "salt": sealed.salt,
+        "payload_hash": sealed.payload_hash,
+        "next_address": following.address,
+        "next_node": following.node,
+        "next_visit": following.visit,
+        "next_token": token,
+        "worker": held.worker,
+        "lease": settings.HITL_LEASE_SECONDS,
+    }
+    row = _land("commit_step", parameters, landed=partial(_landed_step, held, sealed.salt))
+    weights.see(patches=row.patch_weight, snapshot=row.snapshot_size)
+    if token is None:
+        return Committed(row.checkpoint_no, row.snapshot_no, None)
+    claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker, is_fresh=True)
+    return Committed(row.checkpoint_no, row.snapshot_no, claimed)
+
+
+def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
+    """Commit a call; its result as it is stored. Without one it is the time by the database's clock. Raises `LateResult`."""
+    parameters = {
+        **_fence(held),
+        "name": call.name,
+        "occurrence": call.occurrence,
+        "ordinal": ordinal,
+        "args_digest": call.args_digest,
+        "result": call.result or None,
+        "effect": call.effect,
+        "key": call.key,
+        "reused_from": call.reused_from,
+        "took": call.took,
+        "arguments": call.arguments,
+        "undo": call.undo or None,
+        "used": _used(call.used),
+    }
+    row = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
+    result: str = row.result
+    return result
+
+
+def note_usage(held: Held, name: str, occurrence: str, used: Sequence[Used]) -> None:
+    """Keep what a call used that came to nothing. Raises `LateResult`. Repeated after a lost answer it may count twice."""
+    parameters = {**_fence(held), "name": name, "occurrence": occurrence, "used": _used(used)}
+    _land("note_usage", parameters, landed=lambda: None)
+
+
+def note_log(held: Held, line: DriverLine) -> None:
+    """Keep a line of a node's log as long as the run has room for it. Raises `LateResult`."""
+    parameters = {
+        **_fence(held),
+        "attempt": line.attempt,
+        "no": line.no,
+        "message": line.message,
+        "facts": line.facts,
+        "room": LOG_LINES,
+    }
+    _land("note_log", parameters, landed=lambda: None)
+
+
+def note_progress(held: Held, progress: Json) -> None:
+    """Show how far a step is. Raises `LateResult`."""
+    parameters = {**_fence(held), "progress": canonical.dumps(progress)}
+    _land("note_progress", parameters, landed=lambda: None)
+
+
+def note_overdue(held: Held, facts: Json) -> None:
+    """Write down that the attempt is out of time and its process about to end: the sweeper books it so. On a connection of
+    its own, because the thread that works is the one that hangs."""
+    with own_connection() as connection:
+        connection.execute(
+            "UPDATE runs_step SET overdue = %(facts)s::jsonb WHERE run_id = %(run)s AND branch = %(branch)s"
+            " AND address = %(address)s AND token = %(token)s AND epoch = %(epoch)s",
+            {**_fence(held), "facts": canonical.dumps(facts)},
+        )
+
+
+def _fence(held: Held) -> dict[str, Any]:
+    return {
+        "run": held.run_id,
+        "branch": held.branch,
+        "address": held.step.address,
+        "token": held.token,
+        "epoch": held.epoch,
+    }
+
+
+def _used(used: Sequence[Used]) -> str:
+    return canonical.dumps([amount.as_dict() for amount in used])
+
+
+def note_late_result(held: Held, what: str, **more: Json) -> None:
+    """Write a discarded late result to the run's operational log, outside the chain."""
+    facts = {
+        **more,
+        "what": what,
+        "node": held.step.node,
+        "address": held.step.address,
+        "branch": held.branch,
+        "epoch": held.epoch,
+        "token": str(held.token),
+        "worker": held.worker,
+    }
+    OperationalNote.objects.create(run_id=held.run_id, kind=LateResult.code, facts=facts)
+
+
+def is_written(held: Held, kinds: Sequence[str]) -> bool:
+    """Whether the last thing that happened to this step is an event of these kinds, and nobody took it over: what a try
+    before this one wrote."""
+    mine = {"run": held.run_id, "branch": held.branch, "address": held.step.address, "epoch": held.epoch}
+    if not Step.objects.filter(**mine, crashes=held.crashes, entries=held.entry).exists():
+        return False
+    return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() in kinds
+
+
+def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Any]) -> Any:
+    """Run a fenced statement until the database has answered. Raises `LateResult` if the fence says no.
+
+    landed: looks for what this very write left behind. It is asked where a write is refused that was sent before: the
+    connection may have been lost between the commit and its answer.
+    """
+    sent = 0
+
+    def write() -> Any:
+        nonlocal sent
+        sent += 1
+        try:
+            row = _run_fenced(name, parameters)
+        except psycopg.errors.UniqueViolation:
+            row = landed() if sent > 1 else None
+            if row is None:
+                raise
+        if row is None and sent > 1:
+            row = landed()
+        return row
+
+    row = persistently(write)
+    if row is None:
+        raise LateResult()
+    return row
+
+
+def _run_fenced(name: str, parameters: dict[str, Any]) -> Any:
+    """Run a named statement prepared, through a server-side binding cursor; None where the fence says no."""
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    with psycopg.Cursor(raw, row_factory=namedtuple_row) as cursor:
+        try:
+            cursor.execute(statement(name), parameters, prepare=True)
+            return cursor.fetchone()
+        except psycopg.DatabaseError as error:
+            if error.sqlstate == FENCED:
+                return None
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """A commit whose answer was lost, as the database has it."""
+
+    checkpoint_no: int
+    snapshot_no: int
+    snapshot_size: int
+    patch_weight: int
+
+
+def _landed_step(held: Held, salt: bytes) -> _Landed | None:
+    """The commit of this step with this salt: nobody else drew the same."""
+    mine = Event.objects.filter(run=held.run_id, address=held.step.address, salt=salt).order_by("-seq")
+    no = mine.values_list("checkpoint", flat=True).first()
+    if no is None:
+        return None
+    snapshot_no = Checkpoint.objects.values_list("snapshot_no", flat=True).get(run=held.run_id, no=no)
+    run = Run.objects.values("snapshot_size", "patch_weight").get(pk=held.run_id)
+    return _Landed(no, snapshot_no, run["snapshot_size"], run["patch_weight"])
+
+
+@dataclass(frozen=True, slots=True)
+class _LandedCall:
+    result: str
+
+
+def _landed_call(held: Held, call: Call) -> _LandedCall | None:
+    """This call as it is in the journal with this result, if the step is still ours."""
+    kept = JournalEntry.objects.filter(
+        run=held.run_id,
+        branch=held.branch,
+        address=held.step.address,
+        name=call.name,
+        occurrence=call.occurrence,
+        args_digest=call.args_digest,
+    )
+    if call.result:
+        kept = kept.filter(result=call.result)
+    result = kept.values_list("result", flat=True).first()
+    return _LandedCall(result) if result is not None and step_of(held).exists() else None

@@ -1,0 +1,233 @@
+"""What people do to a run as a whole: rewind it, edit its state, retry it, cancel it. A page with a form each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.urls import reverse
+
+from runs import operations, policies, queries, store
+from runs.engine import canonical
+from runs.engine.position import every_conflict, lane_names, lane_version, lane_view
+from runs.engine.position import state as state_of
+from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.templatetags import pretty, words
+from runs.web import run_page, sentence
+from runs.web.door import Request, number
+from runs.web.sheet import draw, sheet
+
+# ---- rewind
+
+
+def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    calls = request.POST.get("calls") or request.GET.get("calls", "reuse")
+    preview = operations.preview_rewind(
+        actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
+    )
+    moment = queries.checkpoint(run.pk, no)
+    row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
+    typed = request.POST.get("state")
+    lane = _known_lane(moment.position, _chosen_lane(request))
+    lanes = run_page.lane_rows(moment.position, url=reverse("run-rewind", args=[run.pk, no]), chosen=lane)
+    proposed = canonical.dumps(_state_of(moment.position, lane), indent=2)
+    lines, _ = queries.branches_of(run.pk)
+    shown = {
+        "run": run,
+        "checkpoint": no,
+        "after": row.node if moment.checkpoint.kind != "input" else "",
+        "new_branch": max(line.no for line in lines) + 1,
+        "again": run_page.again(preview),
+        "said_again": run_page.said_again(preview),
+        "effects": run_page.preview_effects(preview),
+        "asked": preview.approvals,
+        "calls": preview.calls,
+        "state": proposed if typed is None else typed,
+        "state_errors": _state_errors(error),
+        "lanes": lanes,
+        "lane": lane,
+        "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
+        "reason": request.POST.get("reason", ""),
+    }
+    return draw(request, "runs/rewind.html", shown, error)
+
+
+@sheet(_rewind_page)
+def rewind(request: Request, run_id: UUID, no: int) -> str:
+    run = queries.run(request.actor.project.pk, run_id)
+    position, lane = queries.checkpoint(run.pk, no).position, _chosen_lane(request)
+    changes = _changes(request.POST.get("state"), _state_of(position, lane))
+    rewound = operations.rewind(
+        actor=request.actor,
+        run_id=run_id,
+        checkpoint=no,
+        reason=request.POST.get("reason", ""),
+        changes=changes,
+        calls=request.POST.get("calls", "reuse"),
+        version=_version(request),
+        lane=lane or None,
+    )
+    edited = ", with an edited state" if changes else ""
+    return f"Rewound to checkpoint {no}{edited}; the run goes on, on branch {rewound.branch}."
+
+
+# ---- edit state
+
+
+def _edit_state_page(
+    request: Request,
+    run_id: UUID,
+    *,
+    error: HitlError | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    policies.check_steer(request.actor, run)
+    head = queries.head(run)
+    lane = _known_lane(head, _chosen_lane(request))
+    state = _state_of(head, lane)
+    typed = request.POST.get("state")
+    shown = {
+        "run": run,
+        "lanes": run_page.lane_rows(head, url=reverse("run-edit-state", args=[run.pk]), chosen=lane),
+        "lane": lane,
+        "lane_version": lane_version(head, lane) if lane else None,
+        "conflicts": run_page.conflict_rows(every_conflict(head)),
+        "state": canonical.dumps(state, indent=2) if typed is None else typed,
+        "typed": typed is not None,
+        "state_errors": _state_errors(error),
+        "changes": pretty.changes(state, {**state, **changes}) if changes else [],
+        "reason": request.POST.get("reason", ""),
+    }
+    return draw(request, "runs/edit_state.html", shown, error)
+
+
+@sheet(_edit_state_page)
+def edit_state(request: Request, run_id: UUID) -> str | HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    lane = _chosen_lane(request)
+    changes = _changes(request.POST.get("state"), _state_of(queries.head(run), lane))
+    if "show" in request.POST:
+        return _edit_state_page(request, run_id, changes=changes)
+    if not changes:
+        raise Unprocessable("Nothing differs from the state as it is.")
+    edited = operations.edit_state(
+        actor=request.actor,
+        run_id=run_id,
+        version=None if lane else _version(request),
+        changes=changes,
+        reason=request.POST.get("reason", ""),
+        lane=lane or None,
+        lane_version=number(request.POST.get("lane_version")),
+    )
+    return f"Checkpoint {edited.head} holds the edited state: {words.listing(sorted(changes))}."
+
+
+# ---- retry
+
+
+def _retry_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    preview = operations.preview_retry(actor=request.actor, run_id=run_id)
+    shown = {
+        "run": run,
+        "failed": run_page.failed_steps(preview),
+        "not_run": preview.not_run,
+        "kept": preview.kept,
+        "conflicts": run_page.conflict_rows(preview.conflicts),
+        "reason": request.POST.get("reason", ""),
+    }
+    return draw(request, "runs/retry.html", shown, error)
+
+
+@sheet(_retry_page)
+def retry(request: Request, run_id: UUID) -> str:
+    operations.retry(
+        actor=request.actor,
+        run_id=run_id,
+        reason=request.POST.get("reason", ""),
+        version=_version(request),
+    )
+    return f"{words.short_id(run_id, 'R-')} goes on with what failed or had not run."
+
+
+# ---- cancel
+
+
+def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    policies.check_cancel(request.actor, run)
+    live = queries.live([run.pk])[run.pk]
+    shown = {
+        "run": run,
+        "sentence": sentence.of_run(
+            run, now=store.now(), steps=live.steps, waits=live.waits, approvals=live.approvals
+        ),
+        "open_count": len(live.approvals),
+        "effect_count": len(queries.effects_of(run.pk)),
+        "reason": request.POST.get("reason", ""),
+    }
+    return draw(request, "runs/cancel.html", shown, error)
+
+
+@sheet(_cancel_page)
+def cancel(request: Request, run_id: UUID) -> str:
+    queries.run(request.actor.project.pk, run_id)
+    operations.cancel(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
+    return f"Cancelled {words.short_id(run_id, 'R-')}."
+
+
+# ---- inside
+
+
+def _chosen_lane(request: Request) -> str:
+    """The lane whose state is edited, as the form or the address says; nothing where there is only one."""
+    return request.POST.get("lane") or request.GET.get("lane", "")
+
+
+def _known_lane(position: dict[str, Any], lane: str) -> str:
+    """The lane, or nothing if it is gone: then the page asks again which one."""
+    return lane if lane in lane_names(position) else ""
+
+
+def _state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
+    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
+    if not lane:
+        return state_of(position)
+    if lane not in lane_names(position):
+        raise UnknownLane(lane=lane)
+    return lane_view(position, lane).state
+
+
+def _version(request: Request) -> int | None:
+    return number(request.POST.get("version"))
+
+
+def _changes(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys whose values differ in the text of an edited state. Raises with pointers; a key cannot be taken away."""
+    if text is None:
+        return {}
+    wanted = canonical.parse(text, limit=canonical.STATE_LIMIT)
+    if not isinstance(wanted, dict):
+        raise InvalidJson(
+            "The state is a JSON object.", errors=[Problem("", "object_type", "must be an object")]
+        )
+    gone = [
+        Problem(f"/{canonical.escape(key)}", "missing_key", "is missing; use null for no value")
+        for key in state
+        if key not in wanted
+    ]
+    if gone:
+        raise Unprocessable("A key of the state is missing.", errors=gone)
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key not in state or not canonical.same(value, state[key])
+    }
+
+
+def _state_errors(error: HitlError | None) -> list[Problem]:
+    return list(error.errors) if error else []
