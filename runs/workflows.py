@@ -28,8 +28,8 @@ def autodiscover() -> None:
             continue
         try:
             module = import_module(name)
-        except WorkflowError:
-            raise
+        except WorkflowError as error:
+            raise _in_module(name, error) from error
         except Exception as error:
             raise WorkflowError(f"{name} does not import: {type(error).__name__}: {error}") from error
         register_module(module)
@@ -38,7 +38,15 @@ def autodiscover() -> None:
 def register_module(module: object) -> None:
     for workflow in list(vars(module).values()):
         if isinstance(workflow, Workflow):
-            register(workflow)
+            try:
+                register(workflow)
+            except WorkflowError as error:
+                raise _in_module(getattr(module, "__name__", ""), error) from error
+
+
+def _in_module(name: str, error: WorkflowError) -> WorkflowError:
+    """Where it stands: several modules may name a workflow alike."""
+    return WorkflowError(f"{name}: {error.detail}" if name else error.detail, module=name, **error.facts)
 
 
 def register(workflow: Workflow) -> None:

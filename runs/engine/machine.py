@@ -150,6 +150,8 @@ def enter(run: Aggregate, step: LiveStep, state: dict[str, Json]) -> Transition:
 def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str) -> Transition:
     """An approval function has answered: the lane waits for people. No checkpoint: the parked one is the one before."""
     _refuse_ended(run)
+    if run.draining:
+        return _let_be(run, step)
     options = run.workflow.nodes[step.node].approval
     transition = Transition(
         events=[
@@ -166,6 +168,8 @@ def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str)
 def suspend(run: Aggregate, step: LiveStep, wanted: Sequence[Wanted]) -> Transition:
     """A body asks for what is not there yet: its step waits. No checkpoint; the body starts again once it is there."""
     _refuse_ended(run)
+    if run.draining:
+        return _let_be(run, step)
     transition = Transition(
         events=[event for one in wanted for event in _asked(step, one)],
         steps=[StepChange(step.address, StepStatus.WAITING)],
@@ -173,6 +177,12 @@ def suspend(run: Aggregate, step: LiveStep, wanted: Sequence[Wanted]) -> Transit
     )
     begin_more(run, step, transition)
     return concluded(run, transition, RunEvent.PARKED)
+
+
+def _let_be(run: Aggregate, step: LiveStep) -> Transition:
+    """The run fails as soon as the others that execute are done: nobody is asked, no child is started. Retry comes back here."""
+    left = Transition(steps=[StepChange(step.address, StepStatus.CANCELLED)])
+    return concluded(run, left, RunEvent.PARKED)
 
 
 def _asked(step: LiveStep, one: Wanted) -> list[Event]:

@@ -24,7 +24,7 @@ from runs.engine.canonical import Json
 from runs.engine.schema import check_schema
 from runs.engine.state import storable
 from runs.engine.workflow import Action, ApprovalOptions, Ask, OnTimeout, Way, Workflow, seconds
-from runs.errors import InvalidCall, SchemaViolation, WorkflowError
+from runs.errors import InvalidCall, SchemaViolation, TooManyChildren, WorkflowError
 
 FIRST: Final = "first_of"
 ENTRY_OF: Final = {
@@ -311,6 +311,19 @@ class Contender(Protocol):
 def shape_of(contenders: Iterable[Contender]) -> str:
     """What a `first_of` waits for, without how long: what a replay is compared with."""
     return canonical.digest([[one.label, one.kind, one.name] for one in contenders])
+
+
+MAX_DEPTH: Final = 20  # runs inside one another, the first one among them
+
+
+def too_deep(child: str) -> TooManyChildren:
+    """A child run that would be inside more runs than may be inside one another."""
+    return TooManyChildren(
+        f"The child run {child!r} would be inside {MAX_DEPTH} others, which is as deep as it goes; does a workflow start "
+        "itself?",
+        child=child,
+        limit=MAX_DEPTH,
+    )
 
 
 # ---- what came of it

@@ -12,7 +12,7 @@ from runs import store, workflows
 from runs.engine import Workflow, canonical, machine
 from runs.engine.canonical import Json
 from runs.engine.status import RunStatus
-from runs.engine.waits import Place, Wanted
+from runs.engine.waits import MAX_DEPTH, Place, Wanted, too_deep
 from runs.engine.workflow import RISKS, ApprovalOptions
 from runs.errors import (
     HitlError,
@@ -30,7 +30,6 @@ from runs.operations.submitting import begin, new_run
 from runs.policies import SYSTEM
 from runs.store import Held
 
-MAX_DEPTH: Final = 20  # runs inside one another, the first one among them
 MAX_TREE: Final = 10_000  # runs under one first run
 
 
@@ -124,12 +123,7 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
 def _check_tree(parent: Run, one: Wanted) -> None:
     """A workflow that starts itself, by itself or through others, must come to an end."""
     if store.depth_of(parent, limit=MAX_DEPTH) >= MAX_DEPTH:
-        raise TooManyChildren(
-            f"The child run {one.name!r} would be inside {MAX_DEPTH} others, which is as deep as it goes; does a workflow "
-            "start itself?",
-            child=one.name,
-            limit=MAX_DEPTH,
-        )
+        raise too_deep(one.name)
     if store.size_of_tree(parent, limit=MAX_TREE) >= MAX_TREE:
         raise TooManyChildren(
             f"The first run of this tree has {MAX_TREE:,} runs under it already; {one.name!r} is not started.",

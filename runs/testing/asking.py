@@ -8,7 +8,7 @@ from runs.engine import canonical, machine
 from runs.engine.lineage import sees
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus
-from runs.engine.waits import Place, Wanted
+from runs.engine.waits import MAX_DEPTH, Place, Wanted, too_deep
 from runs.engine.workflow import ApprovalOptions
 from runs.errors import InvalidJson, JournalMismatch, SchemaViolation, Unprocessable
 from runs.testing import waking
@@ -83,11 +83,21 @@ def _child(world: World, parent: RunRow, address: str, one: Wanted) -> RunRow:
     done = [row for row in everywhere if _is_done(world, row) and row.digest == one.digest]
     if done and world.book.get(BranchRow, run=parent.id, no=parent.branch).calls == "reuse":
         return world.run(done[0].run)
+    _check_depth(world, parent, one)
     for old in everywhere:
         run = world.run(old.run)
         if run.finished_at is None and old.on_parent_cancel == "cancel":
             waking.store(world, run, machine.cancel(run.status, reason="parent_rewound"), actor=SYSTEM)
     return _start(world, parent, address, one)
+
+
+def _check_depth(world: World, parent: RunRow, one: Wanted) -> None:
+    """A workflow that starts itself comes to an end, here as in Postgres."""
+    depth, above = 1, parent.parent
+    while above and depth < MAX_DEPTH:
+        depth, above = depth + 1, world.run(above).parent
+    if depth >= MAX_DEPTH:
+        raise too_deep(one.name)
 
 
 def _children_at(world: World, parent: RunRow, address: str, place: Place) -> list[ChildRow]:

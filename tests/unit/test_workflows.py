@@ -81,6 +81,12 @@ def test_the_same_workflow_may_be_seen_from_two_modules_and_be_loaded_anew() -> 
     assert workflows.get("shop") is reloaded
 
 
+def test_what_cannot_work_is_told_with_its_module() -> None:
+    with pytest.raises(WorkflowError, match=r"^tea\.workflows: shop: .*'c'") as caught:
+        workflows.register_module(SimpleNamespace(__name__="tea.workflows", shop=_with_an_island()))
+    assert caught.value.facts["module"] == "tea.workflows"
+
+
 def test_what_cannot_work_is_not_registered() -> None:
     with pytest.raises(WorkflowError, match="no way leads to 'c'"):
         workflows.register(_with_an_island())

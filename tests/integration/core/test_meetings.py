@@ -9,7 +9,7 @@ import pytest
 
 from runs import operations, workflows
 from runs.engine import END, START, Action, Child, Question, Retry, Signal, Timer, Workflow
-from runs.errors import NothingToRun
+from runs.errors import ChildFailed, NothingToRun
 from runs.models import Approval, Event, Run, Step, Usage, Wait
 from runs.operations import parking
 from tests.integration.core.conftest import (
@@ -17,6 +17,7 @@ from tests.integration.core.conftest import (
     by_sql,
     error_of,
     history_is_whole,
+    kinds_of,
     open_approval,
     state_of,
 )
@@ -415,7 +416,7 @@ def test_a_run_that_starts_itself_is_stopped_with_a_clear_error(
     assert not Step.objects.filter(status="ready", run__parent__parent__isnull=False).exists()
     work(house, run)
     deepest = Run.objects.get(parent__parent=run)
-    assert (error_of(deepest)["code"], error_of(deepest)["limit"]) == ("too_many_children", 3)
+    assert error_of(deepest)["code"] == "too_many_children"
     assert (run.status, error_of(run)["code"]) == ("failed", "child_failed")
     assert Run.objects.count() == 3
 
@@ -464,3 +465,124 @@ def test_draining_opens_nothing(house: House, define: Define) -> None:
     assert run.status == "failed"
     assert not Approval.objects.filter(run=run).exists()
     assert not Run.objects.filter(parent=run).exists()
+
+
+def test_a_step_that_comes_to_its_wait_while_the_run_drains_asks_nobody(house: House, define: Define) -> None:
+    """A sibling still executes; a child that was started now would outlive the failed run. A Retry asks."""
+    parked_child(define)
+
+    def advance(node: str) -> None:
+        step = Step.objects.get(run=run, node=node)
+        operations.advance(run_id=run.pk, branch=1, address=step.address)
+
+    def outer(state: Any, ctx: Any) -> Any:
+        advance("inner-most")
+        return {}
+
+    def inner_most(state: Any, ctx: Any) -> None:
+        advance("fails")
+        WAITS["first"](ctx)
+
+    broken = [True]
+    flow = define("three")
+    for name, body in (
+        ("outer", outer),
+        ("inner-most", inner_most),
+        ("fails", lambda state, ctx: 1 // (0 if broken else 1) and None),
+    ):
+        flow.node(name=name, retry=Retry(attempts=1))(body)
+        flow.edge(START, name)
+    workflows.register(flow)
+    run = house.submit("three")
+    advance("outer")
+    run = house.work(run)
+    assert run.status == "failed"
+    assert "approval_opened" not in kinds_of(run)
+    assert not Run.objects.filter(parent=run).exists()
+    broken.clear()
+    operations.retry(actor=house.olga, run_id=run.pk)
+    run = house.work(run)
+    assert run.status == "waiting"
+    house.answer(open_approval(run), "approve")
+    work(house, run)
+    assert run.status == "completed"
+
+
+def test_an_approval_function_may_wait_first(house: House, define: Define) -> None:
+    flow = define("waits-first")
+
+    @flow.approval(reviewers=["finance"])
+    def sure(state: Any, ctx: Any) -> Action:
+        price = ctx.wait_signal("price").payload
+        ctx.sleep("1h")
+        return Action("pay", {"amount": price})
+
+    flow.node(name="pay")(lambda state, ctx: {"x": ctx.approved("sure").args["amount"]})
+    flow.edge(sure, "pay")
+    workflows.register(flow)
+    run = house.work(house.submit("waits-first"))
+    send(house, run, "price", payload=5)
+    run = house.work(run)
+    pass_time(run)
+    house.sweep()
+    run = house.work(run)
+    house.answer(open_approval(run), "approve")
+    run = house.work(run)
+    assert (run.status, state_of(run)["x"]) == ("completed", 5)
+
+
+def test_a_retry_of_a_step_does_not_wait_again(house: House, define: Define) -> None:
+    """What was answered before the failure stays: nobody is asked twice, and the time does not begin again."""
+    flow = define("again")
+
+    @flow.node(retry=Retry(attempts=2, initial=60))
+    def only(state: Any, ctx: Any) -> Any:
+        answer = ctx.ask(Action("pay"), **FINANCE)
+        got = ctx.wait_signal("go").payload
+        if ctx.attempt == 1:
+            raise OSError
+        ctx.sleep("1h")
+        return {"log": [answer.outcome, got, ctx.attempt]}
+
+    workflows.register(flow)
+    run = house.work(house.submit("again"))
+    house.answer(open_approval(run), "approve")
+    send(house, run, "go", payload=7)
+    run = house.work(run)
+    assert [wait["kind"] for wait in run.waiting_for] == ["retry"]
+    send(house, run, "go", payload=8)
+    for _ in range(2):
+        pass_time(run)
+        house.sweep()
+        run = house.work(run)
+    assert (run.status, state_of(run)["log"]) == ("completed", ["approve", 7, 2])
+    assert Approval.objects.filter(run=run).count() == 1
+
+
+def test_a_deadline_counts_while_a_child_works_and_ends_the_parent_alone(
+    house: House, define: Define
+) -> None:
+    inner(define, lambda state, ctx: [ctx.sleep("1h"), {"x": 1}][1])
+    flow = define("outer", deadline="2h")
+
+    @flow.node
+    def only(state: Any, ctx: Any) -> Any:
+        try:
+            return {"log": [ctx.run_child("inner")["x"]]}
+        except ChildFailed as error:
+            return {"log": [error.facts["status"]]}
+
+    workflows.register(flow)
+    run = house.submit("outer")
+    work(house, run)
+    by_sql("UPDATE runs_run SET deadline_at = now() WHERE id = %s", run.pk)
+    work(house, run)
+    assert (run.status, error_of(run)["code"]) == ("failed", "deadline_exceeded")
+    child = Run.objects.get(parent=run)
+    pass_time(child)
+    work(house, child, run)
+    assert (child.status, run.status) == ("completed", "failed")
+    operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=0, reason="more time")
+    work(house, run)
+    assert (run.status, state_of(run)["log"]) == ("completed", [1])
+    assert Run.objects.filter(parent=run).count() == 1

@@ -269,6 +269,15 @@ def test_a_signal_by_hand_is_checked_and_counted_once() -> None:
         played.signal("go", 4)
 
 
+def test_a_workflow_that_starts_itself_comes_to_an_end() -> None:
+    flow = single(lambda state, ctx: ctx.run_child("matryoshka", {"x": state.x}))
+    flow.name = "matryoshka"
+    played = play(flow, {"x": 1}, children=[flow])
+    assert played.status == "failed"
+    assert played.error["code"] == "child_failed"
+    assert "does a workflow start itself?" in played.error["message"]
+
+
 def test_children_are_played_in_the_same_memory() -> None:
     inner = single(lambda state, ctx: {"x": state.x * 2})
     inner.name = "double"
