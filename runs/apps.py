@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 
 
 class RunsConfig(AppConfig):
@@ -9,6 +10,7 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from runs import workflows
+        from runs import store, workflows
 
+        connection_created.connect(store.sign)
         workflows.autodiscover()

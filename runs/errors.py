@@ -375,6 +375,12 @@ class InvalidCall(StepError):
     code = "invalid_call"
 
 
+class TooManyChildren(StepError):
+    """Runs that start runs have reached their bound, in depth or in number."""
+
+    code = "too_many_children"
+
+
 class ConcurrentCallNeedsKey(InvalidCall):
     """Whose turn it is among threads depends on their speed; a call from one of them needs key=."""
 

@@ -48,7 +48,14 @@ class Aside:
     def _answer(self) -> None:
         while (item := self._questions.get()) is not None:
             question, future = item
+            is_wanted = (
+                future.set_running_or_notify_cancel()
+            )  # a cancelled task waits no longer; its write counts
             try:
-                future.set_result(question())
+                answer = question()
             except BaseException as error:  # noqa: BLE001  # whoever asked gets it
-                future.set_exception(error)
+                if is_wanted:
+                    future.set_exception(error)
+            else:
+                if is_wanted:
+                    future.set_result(answer)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,7 +65,7 @@ class Asked:
 class Failed:
     """An attempt failed. `policy` is the call's if a call failed with one of its own, else the node's."""
 
-    error: Exception | SystemExit
+    error: Exception | SystemExit | asyncio.CancelledError
     facts: dict[str, Json]
     policy: Retry
 
@@ -93,7 +94,7 @@ def run_body(scope: StepScope) -> Outcome:
     watch = _watched(scope, node)
     try:
         try:
-            with watch:
+            with watch, _one_by_one():
                 value = settled(
                     (scope.body or node.body)(scope.state, scope.context, *scope.extra), scope.context
                 )
@@ -102,6 +103,8 @@ def run_body(scope: StepScope) -> Outcome:
             scope.context.close()
         if watch.fired:
             return _timed_out(node, None)
+        if scope.context.leaving is not None:  # past a bare `except`, or a `return` in a `finally`
+            return Suspended(scope.context.leaving.wanted)
         if node.approval is None:
             return Completed(_clean(value))
         document = secrets.redacted(
@@ -116,8 +119,37 @@ def run_body(scope: StepScope) -> Outcome:
         return Suspended(asked.wanted)
     except TimeIsUp as late:
         return _timed_out(node, late)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
+    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  # an author's code may raise anything
+        if scope.context.leaving is not None and not watch.fired:
+            return Suspended(scope.context.leaving.wanted)
         return _timed_out(node, error) if watch.fired else _failed(error, scope.context, node.retry)
+
+
+@contextmanager
+def _one_by_one() -> Iterator[None]:
+    """An `asyncio.TaskGroup` packs what its tasks raise into a group. What the driver raised is taken out again, first that the
+    step is somebody else's by now; and an error that is alone in its group, for a retry policy goes by its class."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        for kind in (Interrupted, TimeIsUp, AskAgain, Suspend):
+            if found := _within(group, kind):
+                raise found from None
+        raise _alone(group) from None
+
+
+def _within(group: BaseExceptionGroup[Any], kind: type[BaseException]) -> BaseException | None:
+    """The first of a kind in a group, however deep."""
+    found: BaseException | None = group.subgroup(kind)
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+def _alone(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def settled(value: Any, context: Context) -> Any:
@@ -152,7 +184,9 @@ def _timed_out(node: Node, error: BaseException | None) -> Failed:
     return Failed(late, facts_of(late), node.retry)
 
 
-def _failed(error: Exception | SystemExit, context: Context, policy: Retry) -> Failed:
+def _failed(
+    error: Exception | SystemExit | asyncio.CancelledError, context: Context, policy: Retry
+) -> Failed:
     call = next((call for call in context.failed if call.error is error), None)
     if call is None:
         return Failed(error, facts_of(error), policy)

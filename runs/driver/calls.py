@@ -161,6 +161,8 @@ def in_thread(function: Callable[[], Answer], *, name: str) -> tuple[threading.T
     future: Future[Answer] = Future()
     context = contextvars.copy_context()
 
+    future.set_running_or_notify_cancel()  # whoever is cancelled waits no longer, and the thread ends by itself
+
     def work() -> None:
         try:
             future.set_result(context.run(function))
@@ -172,6 +174,12 @@ def in_thread(function: Callable[[], Answer], *, name: str) -> tuple[threading.T
     return thread, future
 
 
+def check_concurrency(concurrency: int) -> None:
+    """Also where nothing is left to do: a replay refuses what the first time would."""
+    if type(concurrency) is not int or not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise InvalidCall(f"concurrency={concurrency!r:.100} is not a number from 1 to {MAX_CONCURRENCY}.")
+
+
 def together(
     requests: Sequence[Request], make: Callable[[Request], Made], *, concurrency: int
 ) -> Iterator[Made]:
@@ -179,8 +187,6 @@ def together(
 
     Whoever stops early leaves threads behind; these are told that it is over.
     """
-    if isinstance(concurrency, bool) or not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise InvalidCall(f"concurrency={concurrency!r} is not a number from 1 to {MAX_CONCURRENCY}.")
     to_do: SimpleQueue[Request | None] = SimpleQueue()
     done: SimpleQueue[Made | BaseException] = SimpleQueue()
     for request in requests:

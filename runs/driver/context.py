@@ -6,17 +6,17 @@ import asyncio
 import copy
 import hashlib
 import inspect
-import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, NoReturn, TypeVar, get_args
 
 from runs.driver import clock, notes, secrets, watchdog
 from runs.driver.aside import Aside
@@ -26,6 +26,7 @@ from runs.driver.calls import (
     Making,
     Options,
     Request,
+    check_concurrency,
     in_thread,
     is_async,
     making,
@@ -37,7 +38,7 @@ from runs.driver.decisions import Approved, Decision, approved_of
 from runs.driver.notes import Progress
 from runs.driver.port import Call, Entry, Interrupted, LogLine, Port
 from runs.driver.usage import used
-from runs.driver.waits import Waits
+from runs.driver.waits import Suspend, Waits
 from runs.driver.watchdog import TimeIsUp, Watch
 from runs.engine import canonical
 from runs.engine.approval import approved_digest
@@ -45,6 +46,7 @@ from runs.engine.canonical import Json
 from runs.engine.failures import brief, error_of
 from runs.engine.retry import Retry
 from runs.engine.state import storable
+from runs.engine.waits import LONGEST, Wanted
 from runs.engine.workflow import Effect
 from runs.errors import (
     ApprovalMismatch,
@@ -103,7 +105,9 @@ class Context(Waits):
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
     _counted: dict[tuple[str, str], bool] = field(default_factory=dict)
+    _under_way: set[tuple[str, str]] = field(default_factory=set)
     failed: list[FailedCall] = field(default_factory=list)
+    leaving: Suspend | None = None
     _thread: int = field(default_factory=threading.get_ident)
     _task: asyncio.Task[Any] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -148,10 +152,11 @@ class Context(Waits):
         """
         options = Options(name, key, effect, retry, timeout, undo, guarded_by, idempotency_key)
         request = self._request(Later(function, args, kwargs or {}, options))
-        known = self._known(request)
-        if known is None:
-            self._begin()
-            known = self._settle(self._make(request))
+        with self._alone(request):
+            known = self._known(request)
+            if known is None:
+                self._begin()
+                known = self._settle(self._make(request))
         return canonical.loads(known)
 
     def later(
@@ -179,6 +184,12 @@ class Context(Waits):
         `{"error": {"code", "message", "type"}}` in its place, and a replay gets that too.
         """
         requests = [self._request(Later.of(call)) for call in calls]
+        with self._alone(*requests):
+            found = self._gathered(requests, concurrency=concurrency, collect=continue_on_error)
+        return [canonical.loads(known) for known in found]
+
+    def _gathered(self, requests: Sequence[Request], *, concurrency: int, collect: bool) -> list[str]:
+        check_concurrency(concurrency)
         results = [self._known(request) for request in requests]
         places = {id(request): index for index, request in enumerate(requests)}
         to_do = [request for request, known in zip(requests, results, strict=True) if known is None]
@@ -188,12 +199,12 @@ class Context(Waits):
         for made in together(to_do, self._make, concurrency=concurrency):
             place = places[id(made.request)]
             try:
-                results[place] = self._settle(made, collect=continue_on_error)
+                results[place] = self._settle(made, collect=collect)
             except Exception as error:  # noqa: BLE001  # raised below, in the order of the calls
                 errors[place] = error
         if errors:
             raise errors[min(errors)]
-        return [canonical.loads(known) for known in results if known is not None]
+        return [known for known in results if known is not None]
 
     def map(
         self,
@@ -229,16 +240,16 @@ class Context(Waits):
         return self._acall(self._request(Later(function, args, kwargs or {}, Options(**options))))
 
     async def _acall(self, request: Request) -> Any:
-        known = self._known(request)
-        if known is None:
-            await self._wait_for(self._aside.ask(self.port.before_call))
-            self._write_progress()
-            made = await self._amake(request)
-            if made.call is None:
-                known = self._settle(made)
-            else:
-                await self._wait_for(self._aside.ask(partial(self.port.commit_call, made.call)))
-                known = self._keep(made.call)
+        with self._alone(request):
+            known = self._known(request)
+            if known is None:
+                await self._wait_for(self._aside.ask(self.port.before_call))
+                self._write_progress()
+                made = await self._amake(request)
+                if made.call is None:
+                    known = self._settle(made)
+                else:
+                    known = await self._finish(self._aside.ask(partial(self._commit_there, made.call)))
         return canonical.loads(known)
 
     async def _wait_for(self, future: Future[Answer]) -> Answer:
@@ -246,6 +257,39 @@ class Context(Waits):
             return await asyncio.wrap_future(future)
         except Exception as error:
             raise Interrupted(error) from error
+
+    async def _finish(self, future: Future[Answer]) -> Answer:
+        """As `_wait_for`, and a task that is cancelled meanwhile ends when it is done: what is being written is known then."""
+        waiting = asyncio.ensure_future(self._wait_for(future))
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            await asyncio.wait([waiting])
+            raise
+
+    def _commit_there(self, call: Call) -> str:
+        """In the thread beside."""
+        self.port.commit_call(call)
+        return self._keep(call)
+
+    @contextmanager
+    def _alone(self, *requests: Request) -> Iterator[None]:
+        """Of one place in the journal one call is under way at a time: two of one key would be made, and one recorded."""
+        places = [(request.label, request.occurrence) for request in requests]
+        with self._lock:
+            known = set(self._under_way)
+            for label, occurrence in places:
+                if (label, occurrence) in known:
+                    raise InvalidCall(
+                        f"Two calls {label!r} with the key {occurrence!r} are made at once; give each its own key."
+                    )
+                known.add((label, occurrence))
+            self._under_way.update(places)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way.difference_update(places)
 
     def _begin(self) -> None:
         """Before something is done to the world."""
@@ -257,8 +301,8 @@ class Context(Waits):
         options = later.options
         label = options.name or str(getattr(later.function, "__name__", type(later.function).__name__))
         with self._lock:
+            _check_place(label, "0" if options.key is None else options.key, options.effect)
             occurrence = self._place(label, options.key)
-            _check_place(label, occurrence, options.effect)
         _check_timeout(label, options.timeout)
         given = redacted_arguments(
             storable({"args": list(later.args), "kwargs": dict(later.kwargs)}, path=f"/{label}")
@@ -280,9 +324,11 @@ class Context(Waits):
 
     def _place(self, label: str, key: str | None) -> str:
         """Which one of its name this is: by its key, or by its turn."""
+        if self.leaving is not None:
+            raise self.leaving  # in a `finally`, or past a bare `except`: the body comes here again with its answer
         if self._making() is not None:
             # When the outer call's result is known, the inner one is not asked for and all that follow would be miscounted.
-            raise InvalidCall(f"The call {label!r} is made inside another call; make one after the other.")
+            raise InvalidCall(f"{label!r} is asked for inside another call; ask for one after the other.")
         if key is None and not self._is_own_turn():
             raise ConcurrentCallNeedsKey(
                 f"The call {label!r} is made in a thread or task beside the node's own; give it key=, or use "
@@ -429,6 +475,15 @@ class Context(Waits):
             assert self._entries is not None
             entry = self._entries.get((label, occurrence))
         if entry is not None:
+            if entry.kind != "call":
+                raise JournalMismatch(
+                    f"The journal holds {label!r} ({occurrence}) as a {entry.kind}, and a call is made there now; a node "
+                    "must ask for the same things every time it runs.",
+                    call=label,
+                    occurrence=occurrence,
+                    recorded={"kind": entry.kind, "result": canonical.loads(entry.result)},
+                    asked={"kind": "call", "arguments": request.arguments},
+                )
             if entry.args_digest != request.digest:
                 raise JournalMismatch(
                     f"The journal holds {label!r} (call {occurrence}) with other arguments than it is asked for now; "
@@ -440,7 +495,7 @@ class Context(Waits):
                 )
             return entry.result
         left = self._left.get((label, occurrence))
-        if left is None or left.args_digest != request.digest:
+        if left is None or left.kind != "call" or left.args_digest != request.digest:
             return None
         self._commit(
             Call(
@@ -468,10 +523,11 @@ class Context(Waits):
     def now(self, *, key: str | None = None) -> datetime:
         """The time, by the database's clock, in UTC: when this was first asked, at every replay. One journal write."""
         request = self._own("ctx.now", key)
-        known = self._known(request)
-        if known is None:
-            call = request.call(None, took=0.0, used=())
-            known = self._keep(replace(call, result=self._ask(partial(self.port.commit_time, call))))
+        with self._alone(request):
+            known = self._known(request)
+            if known is None:
+                call = request.call(None, took=0.0, used=())
+                known = self._keep(replace(call, result=self._ask(partial(self.port.commit_time, call))))
         return datetime.fromisoformat(canonical.loads(known))
 
     def random(self, *, key: str | None = None) -> float:
@@ -495,20 +551,21 @@ class Context(Waits):
         return secrets.find(name)
 
     def _own(self, label: str, key: str | None) -> Request:
+        _check_place(label, "0" if key is None else key, "none")
         with self._lock:
             occurrence = self._place(label, key)
-        _check_place(label, occurrence, "none")
         digest, call_key = canonical.digest({}), self._key_of(label, occurrence)
         return Request(_nothing, (), {}, Options(), label, occurrence, {}, digest, call_key, "")
 
     def _drawn(self, label: str, key: str | None) -> str:
+        _check_place(label, "0" if key is None else key, "none")
         with self._lock:
             occurrence = self._place(label, key)
         return self._key_of(label, occurrence)
 
     # ---- what it says while it runs
 
-    def log(self, message: object, **facts: Any) -> None:
+    def log(self, message: object, /, **facts: Any) -> None:
         """Say something: a line of the process's log with run, step and node, and of the run's page.
 
         It is no part of the history. Of one attempt the page keeps the first 200 lines; what is said again after a wait
@@ -571,6 +628,11 @@ class Context(Waits):
             self._commit(request.call(None, took=0.0, used=[amount]))
 
     # ---- for whoever runs the body
+
+    def _leave(self, asked: Sequence[Wanted]) -> NoReturn:
+        """From here on the body is only being left: what it still asks for on its way out is not its turn yet."""
+        self.leaving = Suspend(asked)
+        raise self.leaving
 
     async def run_async(self, body: Coroutine[Any, Any, Any]) -> Any:
         """An `async def` body, in the task that may call without a key."""
@@ -636,20 +698,22 @@ class Context(Waits):
         return copy.deepcopy(self.answers[node])
 
 
-def _check_place(label: str, occurrence: str, effect: str) -> None:
+def _check_place(label: Any, occurrence: Any, effect: str) -> None:
     """Said before the call is made: afterwards its effect would have happened, and nothing would know of it."""
     if effect not in EFFECTS:
         raise InvalidCall(f"effect={effect!r} of the call {label!r} is not one of {', '.join(EFFECTS)}.")
     for what, text, longest in (("name", label, MAX_NAME), ("key", occurrence, MAX_KEY)):
-        if not 0 < len(text) <= longest or canonical.visible(text) != text:
+        if not isinstance(text, str) or not 0 < len(text) <= longest or canonical.visible(text) != text:
             raise InvalidCall(
                 f"The {what} {text!r:.300} of a call is not a text of 1 to {longest} characters."
             )
 
 
 def _check_timeout(label: str, timeout: float | None) -> None:
-    if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
-        raise InvalidCall(f"timeout={timeout!r} of the call {label!r} is not a number of seconds above 0.")
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout <= LONGEST):
+        raise InvalidCall(
+            f"timeout={timeout!r} of the call {label!r} is not a number of seconds above 0 (and up to 10 years)."
+        )
 
 
 def _timed_out(request: Request) -> CallTimeout:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,11 +50,19 @@ def progress_of(done: float, total: float | None, note: str) -> dict[str, Json]:
             continue
         if type(number) not in (int, float) or not 0 <= (number or 0) <= 2**53:
             raise InvalidCall(f"progress: {name}={number!r:.100} is not a number from 0 to 2^53.")
-    return {"done": done, "total": total, "note": canonical.visible(secrets.redact(note))[:MAX_NOTE]}
+    return {"done": done, "total": total, "note": message_of(note)[:MAX_NOTE]}
 
 
 def message_of(message: object) -> str:
-    return canonical.visible(secrets.redact(str(message)))[:MAX_MESSAGE]
+    return canonical.visible(secrets.redact(_drawn(message, str)))[:MAX_MESSAGE]
+
+
+def _drawn(value: object, draw: Callable[[object], str]) -> str:
+    """What a line says must not fail the node that says it."""
+    try:
+        return draw(value)
+    except Exception:  # noqa: BLE001  # an author's object may fail to say what it is
+        return f"<{type(value).__name__}>"
 
 
 def facts_of(facts: Mapping[str, Any]) -> str:
@@ -64,7 +72,7 @@ def facts_of(facts: Mapping[str, Any]) -> str:
         try:
             kept[name] = secrets.redacted(storable(value))
         except StepError:
-            kept[name] = canonical.visible(secrets.redact(repr(value)))[:MAX_MESSAGE]
+            kept[name] = canonical.visible(secrets.redact(_drawn(value, repr)))[:MAX_MESSAGE]
     text = canonical.dumps(kept)
     if len(text) <= MAX_FACTS:
         return text

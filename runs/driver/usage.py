@@ -38,17 +38,17 @@ def used(
     model_tokens_in: int,
     model_tokens_out: int,
     cost: Decimal | str | int | None,
-    currency: str,
-    model: str,
+    currency: Any,
+    model: Any,
 ) -> Used:
     """Check an amount. Raises `InvalidUsage`."""
     for name, number in (("model_tokens_in", model_tokens_in), ("model_tokens_out", model_tokens_out)):
         if type(number) is not int or not 0 <= number <= MOST_TOKENS:
             raise InvalidUsage(f"{name}={number!r:.100} is not a whole number from 0 to 10^15.")
-    if len(model) > MAX_MODEL or canonical.visible(model) != model:
+    if not isinstance(model, str) or len(model) > MAX_MODEL or canonical.visible(model) != model:
         raise InvalidUsage(f"model={model!r:.300} is not a text of at most {MAX_MODEL} characters.")
     text = _money(cost)
-    if not _CURRENCY.match(currency):
+    if not isinstance(currency, str) or not _CURRENCY.match(currency):
         raise InvalidUsage(f"currency={currency!r:.100} is not three capital letters, as in USD.")
     return Used(secrets.redact(model), model_tokens_in, model_tokens_out, text, currency if text else "")
 
@@ -65,7 +65,8 @@ def _money(cost: Decimal | str | int | None) -> str:
         raise InvalidUsage(f"cost={cost!r:.100} is not a decimal number.") from None
     if not amount.is_finite() or not 0 <= amount <= MOST_COST:
         raise InvalidUsage(f"cost={cost!s:.100} is not between 0 and 10^12.")
-    plain = f"{amount:f}"
-    if len(plain.partition(".")[2]) > PLACES:
+    exponent = amount.as_tuple().exponent
+    assert isinstance(exponent, int)
+    if -exponent > PLACES:  # looked at before it is written out: 1E-999999999 would be a text of a gigabyte
         raise InvalidUsage(f"cost={cost!s:.100} has more than {PLACES} places after the point.")
-    return plain
+    return f"{amount:f}" if amount else "0"

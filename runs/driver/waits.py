@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from runs.driver import secrets
 from runs.driver.decisions import Answer
 from runs.driver.port import Entry, Port
 from runs.engine import canonical
@@ -81,6 +82,7 @@ class Waits:
 
         def _ask(self, question: Callable[[], Any]) -> Any: ...
         def _is_own_turn(self) -> bool: ...
+        def _leave(self, asked: Sequence[Wanted]) -> NoReturn: ...
         def _place(self, label: str, key: str | None) -> str: ...
         def _read_journal(self) -> None: ...
 
@@ -154,7 +156,7 @@ class Waits:
         found = [self._look(question, None) for question in questions]
         missing = [one for one in found if isinstance(one, Wanted)]
         if missing:
-            raise Suspend(missing)
+            self._leave(missing)
         return [value_of(entry, canonical.loads(entry.result)) for entry in found if isinstance(entry, Entry)]
 
     def run_child(
@@ -187,14 +189,14 @@ class Waits:
         race = _after(occurrence, len(chain))
         asked = {label: _contender(label, given, race) for label, given in waits.items()}
         if not chain:
-            raise Suspend(list(asked.values()))
+            self._leave(list(asked.values()))
         shown: Json = [one.shown() for one in asked.values()]
         result = self._checked(chain[-1], "first", shape_of(asked.values()), asked=shown)
         winner = asked[result["winner"]]
         entry = replace(chain[-1], kind=ENTRY_OF[winner.kind], name=winner.name, args_digest=result["digest"])
         if winner.kind == "approval" and not self._still_holds(winner, entry, result["answer"]):
             asked[winner.label] = replace(winner, supersedes=result["answer"]["approval"])
-            raise Suspend(list(asked.values()))
+            self._leave(list(asked.values()))
         self._checked(entry, entry.kind, winner.digest, asked=winner.shown())
         return First(winner.label, value_of(entry, result["answer"]))
 
@@ -203,14 +205,14 @@ class Waits:
     def _single(self, given: Waitable, key: str | None) -> Any:
         found = self._look(given, key)
         if isinstance(found, Wanted):
-            raise Suspend([found])
+            self._leave([found])
         return value_of(found, canonical.loads(found.result))
 
     def _look(self, given: Waitable, key: str | None) -> Entry | Wanted:
         """The answer if it is in the journal, or what is to be waited for."""
         name = name_of(given)
         occurrence = self._wait_place(name, key)
-        asked = wanted(given, name=name, occurrence=occurrence)
+        asked = _without_secrets(wanted(given, name=name, occurrence=occurrence))
         chain = self._chain(name, occurrence)
         if not chain:
             return asked
@@ -228,15 +230,15 @@ class Waits:
         return replace(asked, occurrence=_after(occurrence, len(chain)), supersedes=result["approval"])
 
     def _wait_place(self, name: str, key: str | None) -> str:
+        check_place(name, "0" if key is None else key)
         if not self._is_own_turn():
             # Leaving the body from there would end that thread alone, and the node would go on without its answer.
             raise InvalidCall(
-                f"{name!r} waits in a thread or task beside the node's own; wait in the node itself."
+                f"{name!r} waits in a thread or task beside the node's own; wait in the node itself. Several things at once "
+                "are ctx.ask_all and ctx.first_of."
             )
         with self._lock:
-            occurrence = self._place(name, key)
-        check_place(name, occurrence)
-        return occurrence
+            return self._place(name, key)
 
     def _chain(self, name: str, occurrence: str) -> list[Entry]:
         """The answers at a place: several only if what people were asked has changed from one replay to another."""
@@ -312,7 +314,21 @@ def _output(entry: Entry, told: Json) -> Json:
 def _contender(label: str, given: Waitable, race: str) -> Wanted:
     name, occurrence = name_of(given), f"{FIRST}.{race}.{label}"
     check_place(name, occurrence.replace("~", "-"))
-    return replace(wanted(given, name=name, occurrence=occurrence), label=label, race=race)
+    asked = _without_secrets(wanted(given, name=name, occurrence=occurrence))
+    return replace(asked, label=label, race=race)
+
+
+def _without_secrets(asked: Wanted) -> Wanted:
+    """What people are shown and what a child is given is written down; compared is what is written down."""
+    if not secrets.any_known():
+        return asked
+    if asked.document is not None:
+        document = secrets.redacted(asked.document)
+        return replace(asked, document=document, digest=canonical.digest(document))
+    if asked.child is not None:
+        child = replace(asked.child, input=secrets.redacted(asked.child.input))
+        return replace(asked, child=child, digest=child.digest)
+    return asked
 
 
 def _after(occurrence: str, answers: int) -> str:

@@ -11,7 +11,6 @@ looked, and when, changes no winner.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -144,6 +143,11 @@ class ChildRun:
     input: Json
     on_parent_cancel: str
 
+    @property
+    def digest(self) -> str:
+        """What makes it the same child, or another one."""
+        return canonical.digest({"workflow": self.workflow, "input": self.input})
+
 
 def wanted(given: Waitable, *, name: str, occurrence: str) -> Wanted:
     """What an author asked for, checked. Raises `InvalidCall` or `SchemaViolation`."""
@@ -195,7 +199,7 @@ def length_of(length: Any) -> float:
             raise InvalidCall(error.detail) from None
     if isinstance(length, timedelta):
         length = length.total_seconds()
-    if isinstance(length, bool) or not isinstance(length, (int, float)) or not math.isfinite(length):
+    if isinstance(length, bool) or not isinstance(length, (int, float)) or length != length:
         raise InvalidCall(
             f"A wait lasts a number of seconds, a text such as 24h, or a timedelta; not {length!r:.100}."
         )
@@ -219,7 +223,10 @@ def _timer(given: Timer, name: str, occurrence: str) -> Wanted:
 
 def _instant(until: Any) -> datetime:
     if isinstance(until, datetime) and until.utcoffset() is not None:
-        return until.astimezone(UTC)
+        try:
+            return until.astimezone(UTC)
+        except OverflowError:
+            raise InvalidCall(f"until={until.isoformat()} is beyond what a calendar can hold.") from None
     raise InvalidCall(
         f"until= is an aware datetime: without a time zone nobody can say which instant is meant (got {until!r:.100})."
     )
@@ -257,8 +264,8 @@ def _question(given: Question, name: str, occurrence: str) -> Wanted:
 
 
 def _options(given: Question, name: str) -> ApprovalOptions:
-    if given.quorum < 1 or given.reject_quorum < 1:
-        raise InvalidCall(f"A quorum of {name!r} is at least 1.")
+    if any(type(number) is not int or number < 1 for number in (given.quorum, given.reject_quorum)):
+        raise InvalidCall(f"A quorum of {name!r} is a whole number, at least 1.")
     if given.on_timeout not in ("reject", "approve", "fail"):
         raise InvalidCall(
             f"on_timeout of {name!r} is reject, approve or fail, not {given.on_timeout!r:.100}."
@@ -287,9 +294,7 @@ def _child(given: Child, name: str, occurrence: str) -> Wanted:
     workflow = name_of(given)
     told = storable(given.input, path="/input")
     child = ChildRun(workflow, given.version, told, given.on_parent_cancel)
-    return Wanted(
-        "child", name, occurrence, canonical.digest({"workflow": workflow, "input": told}), child=child
-    )
+    return Wanted("child", name, occurrence, child.digest, child=child)
 
 
 class Contender(Protocol):

@@ -18,6 +18,7 @@ and raises `WorkflowError` naming the node.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -733,7 +734,10 @@ def seconds(due: str | float | None, *, where: str, what: str = "due") -> float 
             )
         length = float(match[1]) * _UNITS[match[2]]
     else:
-        length = float(due)
+        try:
+            length = float(due)
+        except (TypeError, ValueError, OverflowError):
+            length = math.nan
     if not 0 < length < LONGEST_DUE:
-        raise WorkflowError(f"{where}: {what}={due!r} is not between 0 seconds and 10 years.")
+        raise WorkflowError(f"{where}: {what}={due!r:.100} is not between 0 seconds and 10 years.")
     return length

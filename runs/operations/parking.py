@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Q
 
@@ -21,6 +21,7 @@ from runs.errors import (
     JournalMismatch,
     RunCancelled,
     SchemaViolation,
+    TooManyChildren,
     Unprocessable,
 )
 from runs.models import Approval, Branch, Child, Run
@@ -28,6 +29,9 @@ from runs.operations.door import commit
 from runs.operations.submitting import begin, new_run
 from runs.policies import SYSTEM
 from runs.store import Held
+
+MAX_DEPTH: Final = 20  # runs inside one another, the first one among them
+MAX_TREE: Final = 10_000  # runs under one first run
 
 
 @dataclass(slots=True)
@@ -106,6 +110,7 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
         return mended
     if store.has_stopped_ancestor(parent):
         raise RunCancelled()
+    _check_tree(parent, one)
     everywhere = store.children_at(parent, address, one.place)
     done = _completed(parent, everywhere, one)
     if done is not None:
@@ -114,6 +119,23 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
         _end(old)
     chosen, state = prepared.children[one.place]
     return _start(parent, held, one, chosen, state)
+
+
+def _check_tree(parent: Run, one: Wanted) -> None:
+    """A workflow that starts itself, by itself or through others, must come to an end."""
+    if store.depth_of(parent, limit=MAX_DEPTH) >= MAX_DEPTH:
+        raise TooManyChildren(
+            f"The child run {one.name!r} would be inside {MAX_DEPTH} others, which is as deep as it goes; does a workflow "
+            "start itself?",
+            child=one.name,
+            limit=MAX_DEPTH,
+        )
+    if store.size_of_tree(parent, limit=MAX_TREE) >= MAX_TREE:
+        raise TooManyChildren(
+            f"The first run of this tree has {MAX_TREE:,} runs under it already; {one.name!r} is not started.",
+            child=one.name,
+            limit=MAX_TREE,
+        )
 
 
 def _mended(parent: Run, address: str, one: Wanted) -> Run | None:

@@ -8,7 +8,15 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
-from runs.store.children import children_at, ended_children, has_stopped_ancestor, to_stop, visible_child
+from runs.store.children import (
+    children_at,
+    depth_of,
+    ended_children,
+    has_stopped_ancestor,
+    size_of_tree,
+    to_stop,
+    visible_child,
+)
 from runs.store.claiming import Claimed, Held, check_fence, check_held, claim, lapse
 from runs.store.committing import NewBranch, Writer, commit, insert_run
 from runs.store.connection import (
@@ -20,6 +28,7 @@ from runs.store.connection import (
     persistently,
     refusal_of,
     set_lock_timeout,
+    sign,
 )
 from runs.store.due import (
     Awake,
@@ -85,6 +94,7 @@ __all__ = [
     "commit",
     "commit_call",
     "commit_step",
+    "depth_of",
     "disconnect",
     "due_timers",
     "due_waits",
@@ -115,6 +125,8 @@ __all__ = [
     "refusal_of",
     "say_leaving",
     "set_lock_timeout",
+    "sign",
+    "size_of_tree",
     "suspect_children",
     "sweeping",
     "take_key",

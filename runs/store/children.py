@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.db import (
-    connection,
-)
+from django.db import connection
 from django.db.models import QuerySet
 
 from runs.engine.waits import Place
@@ -37,6 +35,30 @@ def left_children(run: Run, children: QuerySet[Child]) -> list[Child]:
     """Children that the run's branch does not see."""
     sees = sight(run.pk, run.branch)
     return [child for child in children if not sees(child.branch, child.after)]
+
+
+def depth_of(run: Run, *, limit: int) -> int:
+    """How many runs are inside one another down to this one; counted up to a limit."""
+    with connection.cursor() as cursor:
+        cursor.execute(_DEPTH, {"run": run.pk, "limit": limit})
+        (depth,) = cursor.fetchone()
+    return int(depth)
+
+
+_DEPTH: Final = """
+    WITH RECURSIVE line AS (
+      SELECT id, parent_id, 1 AS depth FROM runs_run WHERE id = %(run)s
+      UNION ALL
+      SELECT run.id, run.parent_id, depth + 1 FROM line JOIN runs_run run ON run.id = line.parent_id
+      WHERE depth < %(limit)s
+    )
+    SELECT max(depth) FROM line
+"""
+
+
+def size_of_tree(run: Run, *, limit: int) -> int:
+    """How many runs the first run of the tree has under it; counted up to a limit."""
+    return int(Run.objects.filter(root=run.root_id or run.pk)[:limit].count())
 
 
 def has_stopped_ancestor(run: Run) -> bool:

@@ -256,6 +256,7 @@ class VoteRow(Row):
     signature: str
     decisive: bool
     approved_digest: str
+    request: str = ""  # recognises the same answer when it comes again
 
 
 @dataclass(kw_only=True, slots=True)
@@ -383,6 +384,9 @@ class Book:
 
     def close(self) -> None:
         self.db.close()
+
+    def __del__(self) -> None:
+        self.db.close()  # a play in memory is not closed by hand
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -197,6 +197,10 @@ def _vote(world: World, approval: ApprovalRow, said: Said) -> None:
         votes = world.book.find(VoteRow, approval=approval.id)
         by = said.by or _somebody(votes)
         decisions = _decisions(approval, said)
+        request = canonical.digest([*(decision.as_dict() for decision in decisions), said.text])
+        mine = [vote for vote in votes if vote.user == by and vote.version == approval.version]
+        if any(vote.request == request for vote in mine):
+            return  # the same answer once more changes nothing
         judged = rules.judge(
             approval.document,
             decisions,
@@ -210,12 +214,12 @@ def _vote(world: World, approval: ApprovalRow, said: Said) -> None:
             ],
             editors=_editors(world, approval),
         )
-        if not judged.edited and any(v.user == by and v.version == approval.version for v in votes):
+        if mine and not judged.edited:
             raise AlreadyVoted(f"{by} has answered version {approval.version} already.")
-        _record(world, approval, said, judged, by)
+        _record(world, approval, said, judged, by, request)
 
 
-def _record(world: World, approval: ApprovalRow, said: Said, judged: Judged, by: str) -> None:
+def _record(world: World, approval: ApprovalRow, said: Said, judged: Judged, by: str, request: str) -> None:
     actor: dict[str, Json] = {"type": "user", "id": None, "name": by}
     comment = said.text if said.type != "respond" else ""
     if judged.recheck:
@@ -228,7 +232,15 @@ def _record(world: World, approval: ApprovalRow, said: Said, judged: Judged, by:
         world.book.add(RevisionRow(approval=approval.id, version=approval.version, author=by))
     vote = judged.vote
     results = judged.results if judged.decided is not None else []
-    waking.add_vote(world, approval, user=by, outcome=vote.outcome, signature=vote.signature, results=results)
+    waking.add_vote(
+        world,
+        approval,
+        user=by,
+        outcome=vote.outcome,
+        signature=vote.signature,
+        results=results,
+        request=request,
+    )
     if judged.decided is None:
         told: dict[str, Json] = {
             "approval": approval.id,

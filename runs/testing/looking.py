@@ -13,6 +13,7 @@ from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.status import TERMINAL
+from runs.errors import UnknownCheckpoint
 from runs.testing.book import (
     ApprovalRow,
     Book,
@@ -156,19 +157,19 @@ def history(book: Book, run: str) -> list[Happened]:
 
 
 def checkpoints(book: Book, run: str) -> list[Point]:
-    return [
-        Point(
-            row.no,
-            row.branch,
-            row.parent,
-            row.kind,
-            row.node,
-            row.at,
-            row.reason,
-            read_position(book, run, row.no),
-        )
-        for row in book.find(CheckpointRow, run=run)
-    ]
+    return [_point(book, row) for row in book.find(CheckpointRow, run=run)]
+
+
+def checkpoint(book: Book, run: str, no: int) -> Point:
+    row = book.one(CheckpointRow, run=run, no=no)
+    if row is None:
+        raise UnknownCheckpoint(f"The run has no checkpoint {no}.", checkpoint=no)
+    return _point(book, row)
+
+
+def _point(book: Book, row: CheckpointRow) -> Point:
+    document = read_position(book, row.run, row.no)
+    return Point(row.no, row.branch, row.parent, row.kind, row.node, row.at, row.reason, document)
 
 
 def steps(book: Book, run: str) -> list[Stepped]:

@@ -116,6 +116,10 @@ class Played:
         """All of them, those of branches left behind included; a checkpoint's number is its place."""
         return looking.checkpoints(self.world.book, self.id)
 
+    def checkpoint(self, no: int) -> Point:
+        """Raises `UnknownCheckpoint`."""
+        return looking.checkpoint(self.world.book, self.id, no)
+
     @property
     def steps(self) -> list[Stepped]:
         return looking.steps(self.world.book, self.id)
@@ -366,6 +370,12 @@ class Played:
     def close(self) -> None:
         """Close the file; `play.open` opens it again."""
         self.world.book.close()
+
+    def __enter__(self) -> Played:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def report(self) -> Played:
         """Say what an author has to hear of once a play stands still: raises `NotDeterministic`, warns of what is unused."""

@@ -158,6 +158,7 @@ def add_vote(
     outcome: str,
     signature: str,
     results: list[dict[str, Json]],
+    request: str = "",
 ) -> None:
     """results: what was decided per action, if this vote decides."""
     row = VoteRow(
@@ -168,6 +169,7 @@ def add_vote(
         signature=signature,
         decisive=bool(results),
         approved_digest=rules.approved_digest(results) if results else "",
+        request=request,
     )
     world.book.add(row)
 

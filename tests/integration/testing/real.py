@@ -94,6 +94,10 @@ class Real:
         self.house.answer(approval, told.type, by=by, **more)
         return self.run()
 
+    def signal(self, name: str, payload: Any = None) -> Real:
+        operations.signal(actor=self.house.olga, run_id=self.root.pk, name=name, payload=payload)
+        return self.run()
+
     def rewind(self, checkpoint: int, changes: Mapping[str, Any] | None = None, calls: str = "reuse") -> Real:
         operations.rewind(
             actor=self.house.olga,

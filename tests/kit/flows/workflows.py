@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
 from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
+from tests.kit.flows.mill import mill
 from tests.kit.flows.night import chain, crew, deadly, pair, patient, rivals, tardy, thrice
 from tests.kit.flows.waiting import waiter
 from tests.kit.ledger import gate, stamp
@@ -21,6 +22,7 @@ __all__ = [
     "echo",
     "fast_slow",
     "gated",
+    "mill",
     "pair",
     "patient",
     "rescued",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.driver import Asked, Completed, Context, Failed, Outcome, clock, notes, secrets
-from runs.engine import Action
+from runs.engine import Action, canonical
 from runs.errors import (
     ConcurrentCallNeedsKey,
     InvalidCall,
@@ -361,3 +361,59 @@ def test_time_and_chance_in_a_thread_need_a_key() -> None:
     thread.start()
     thread.join()
     assert found == ["concurrent_call_needs_key", ctx.random(key="mine")]
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise ValueError
+
+    __repr__ = __str__
+
+
+def test_whatever_a_line_says_does_not_fail_its_node() -> None:
+    """Any name of a fact, any object: what draws itself badly is drawn as its type."""
+    journal = Journal()
+
+    def body(state: Any, ctx: Context) -> None:
+        ctx.log("said", message="m", no=1, self=2, odd=Mute(), nan=float("nan"), deep=[[set()]])
+        ctx.log(Mute())
+        ctx.progress(0, 0, note=Mute())  # type: ignore[arg-type]
+
+    assert run(body, journal) == Completed(None)
+    said = canonical.loads(journal.lines[0].facts)
+    assert (said["message"], said["no"], said["self"], said["odd"], said["nan"]) == (
+        "m",
+        1,
+        2,
+        "<Mute>",
+        "nan",
+    )
+    assert journal.lines[1].message == "<Mute>"
+    assert journal.progress == [{"done": 0, "total": 0, "note": "<Mute>"}]
+
+
+ODD: list[Callable[[Any], Any]] = [
+    lambda ctx: ctx.call(lambda: 1, name="a", key=5),
+    lambda ctx: ctx.call(lambda: 1, name=5),
+    lambda ctx: ctx.call(lambda: 1, name="a", timeout=0),
+    lambda ctx: ctx.call(lambda: 1, name="a", timeout="5s"),
+    lambda ctx: ctx.call(lambda: 1, name="a", timeout=10**400),
+    lambda ctx: ctx.call(lambda: 1, name="a", timeout=float("nan")),
+    lambda ctx: ctx.now(key=5),
+    lambda ctx: ctx.random(key="k" * 200),
+    lambda ctx: ctx.usage(model=None),
+    lambda ctx: ctx.usage(cost="1", currency=None),
+    lambda ctx: ctx.usage(cost=Decimal("1E-999999999")),
+    lambda ctx: ctx.usage(cost="1E+999999999"),
+    lambda ctx: ctx.usage(model_tokens_in=-1),
+    lambda ctx: ctx.usage(model_tokens_in=1.0),
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_options_are_refused_before_anything_is_done(odd: Callable[[Any], Any]) -> None:
+    journal = Journal()
+    outcome = run(lambda state, ctx: odd(ctx), journal)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, InvalidCall | InvalidUsage)
+    assert not journal.committed

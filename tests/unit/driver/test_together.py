@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import threading
 from collections.abc import Callable
@@ -369,3 +370,85 @@ def test_an_undo_that_no_other_process_could_find_is_refused_before_anything_hap
 def test_an_odd_timeout_is_refused(timeout: float) -> None:
     failed = error(run(lambda state, ctx: ctx.call(dict, timeout=timeout), Journal()))
     assert isinstance(failed.error, InvalidCall)
+
+
+def test_two_calls_of_one_key_at_once_are_refused_before_either_is_made() -> None:
+    """One would be recorded, and the other made for nothing; after one another they are one call."""
+    made: list[int] = []
+
+    def body(state: Any, ctx: Context) -> Any:
+        return ctx.map(made.append, [1, 1], key=lambda item: f"item {item}", name="pay")
+
+    def in_turn(state: Any, ctx: Context) -> Any:
+        return [ctx.call(lambda: made.append(1), name="pay", key="k") for _ in range(2)]
+
+    journal = Journal()
+    for _ in range(2):
+        failed = error(run(body, journal))
+        assert isinstance(failed.error, InvalidCall)
+        assert "item 1" in failed.facts["message"]
+    assert made == []
+    assert update(run(in_turn, journal)) == [None, None]
+    assert made == [1]
+
+
+def test_two_tasks_with_one_key_are_refused() -> None:
+    async def body(state: Any, ctx: Context) -> Any:
+        return await asyncio.gather(*(ctx.acall(lambda: 1, name="pay", key="k") for _ in range(2)))
+
+    assert isinstance(error(run(body, Journal())).error, InvalidCall)
+
+
+@pytest.mark.parametrize("concurrency", [0, 65, True, "4", 2.0])
+def test_a_replay_refuses_what_the_first_time_would(concurrency: Any) -> None:
+    journal = Journal()
+    run(lambda state, ctx: ctx.gather(lambda: 1), journal)
+    assert isinstance(
+        error(run(lambda state, ctx: ctx.gather(lambda: 1, concurrency=concurrency), journal)).error,
+        InvalidCall,
+    )
+
+
+def test_a_task_that_is_cancelled_while_it_writes_holds_up_no_other() -> None:
+    """An author's own timeout: what was being written is written and known, and the next call is answered."""
+    journal = Journal()
+    writing, cancelled = threading.Event(), threading.Event()
+    commit = journal.commit_call
+
+    def slowly(call: Any) -> None:
+        writing.set()
+        cancelled.wait(10)
+        commit(call)
+
+    async def body(state: Any, ctx: Context) -> Any:
+        journal.commit_call = slowly  # type: ignore[method-assign]
+        task = asyncio.create_task(ctx.acall(lambda: "once", name="one", key="k"))
+        await asyncio.to_thread(writing.wait, 10)
+        task.cancel()
+        asyncio.get_running_loop().call_soon(cancelled.set)
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return [await ctx.acall(lambda: "twice", name="one", key="k"), await ctx.acall(lambda: 2, name="two")]
+
+    assert update(run(body, journal)) == ["once", 2]
+    assert [call.name for call in journal.committed] == ["one", "two"]
+
+
+def test_a_call_in_a_thread_that_nobody_waits_for_any_more_ends_quietly() -> None:
+    """A warning about an exception in the thread would fail this test."""
+    started, ended = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        started.set()
+        ended.wait(10)
+
+    async def body(state: Any, ctx: Context) -> Any:
+        task = asyncio.create_task(ctx.acall(slow, key="k"))
+        await asyncio.to_thread(started.wait, 10)
+        task.cancel()
+        ended.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        return await ctx.acall(lambda: "after", name="after")
+
+    assert update(run(body, Journal())) == "after"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from typing import Any
 
@@ -11,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.driver import Completed, Context, Failed, Outcome, Suspended
-from runs.engine import Action, Child, Question, Signal, Timer, canonical
+from runs.driver import Completed, Context, Failed, Outcome, Suspended, secrets
+from runs.engine import Action, Ask, Child, Question, Signal, Timer, canonical
 from runs.engine.waits import Wanted
-from runs.errors import ChildFailed, InvalidCall, JournalMismatch
+from runs.errors import ChildFailed, InvalidCall, JournalMismatch, LateResult
 from tests.unit.driver.journal import Journal, run
 
 PAID = {"received": True, "id": "e1", "no": 1, "payload": {"n": 1}}
@@ -98,6 +101,12 @@ def test_until_is_an_instant() -> None:
     assert (timer.delay, timer.until) == (None, until)
 
 
+def in_own_thread(ctx: Context) -> None:
+    """What leaves the body cannot leave it from there, with a key or without."""
+    with ThreadPoolExecutor() as pool:
+        pool.submit(ctx.sleep, 1, key="k").result()
+
+
 BAD: list[Callable[[Context], Any]] = [
     lambda ctx: ctx.sleep(),
     lambda ctx: ctx.sleep(5, until=datetime(2036, 1, 1, tzinfo=UTC)),
@@ -123,12 +132,122 @@ BAD: list[Callable[[Context], Any]] = [
     lambda ctx: ctx.first_of(),
     lambda ctx: ctx.first_of(a="nothing"),  # type: ignore[arg-type]
     lambda ctx: ctx.call(lambda: ctx.sleep(1), name="outer"),
+    lambda ctx: ctx.gather(lambda: ctx.ask(Action("a")), lambda: ctx.ask(Action("b"))),
+    lambda ctx: ctx.sleep(10**400),
+    lambda ctx: ctx.sleep(until=datetime.max.replace(tzinfo=timezone(timedelta(hours=-5)))),
+    lambda ctx: ctx.sleep(1, key=5),  # type: ignore[arg-type]
+    lambda ctx: ctx.wait_signal(["a"]),  # type: ignore[arg-type]
+    lambda ctx: ctx.ask(Action("a"), quorum="2"),  # type: ignore[arg-type]
+    lambda ctx: ctx.ask(Action("a"), due=10**400),
+    lambda ctx: ctx.run_child(5),  # type: ignore[arg-type]
+    lambda ctx: ctx.first_of("a~1", late=Timer(1)),
+    in_own_thread,
 ]
 
 
 @pytest.mark.parametrize("bad", BAD)
 def test_what_cannot_be_waited_for_is_refused_before_anything_waits(bad: Callable[[Context], Any]) -> None:
     assert isinstance(error_of(run(lambda state, ctx: bad(ctx), Journal())), InvalidCall)
+
+
+def test_neither_a_bare_except_nor_a_finally_goes_on_without_the_answer() -> None:
+    """What code does on its way out is done when it has its answer, and not before."""
+    journal, made = Journal(), []
+
+    def body(state: Any, ctx: Context) -> Any:
+        try:
+            answer = ctx.ask(Action("pay"))
+            return [answer.outcome]  # noqa: TRY300
+        except:  # noqa: E722
+            return ctx.call(lambda: made.append("not approved"), name="refuse")
+        finally:
+            ctx.call(lambda: made.append("cleaned up"), name="clean")
+
+    def past(state: Any, ctx: Context) -> Any:
+        with contextlib.suppress(BaseException):
+            ctx.ask(Action("pay"))
+        return ["went on"]
+
+    def raises(state: Any, ctx: Context) -> Any:
+        try:
+            ctx.ask(Action("pay"))
+        finally:
+            raise ValueError
+
+    asked = the_one(run(body, journal))
+    assert the_one(run(past, journal)) == asked == the_one(run(raises, journal))
+    assert made == []
+    journal.answer(asked, decided(journal))
+    assert run(body, journal) == Completed(["approve"])
+    assert made == ["cleaned up"]
+
+
+@pytest.mark.parametrize("first", ["call", "wait"])
+def test_a_call_and_a_wait_at_one_place_are_not_taken_for_each_other(first: str) -> None:
+    journal = Journal()
+    run(lambda state, ctx: ctx.call(lambda: 1, name="paid", key="k"), journal)
+    if first == "wait":
+        journal = Journal()
+        journal.answer(the_one(run(lambda state, ctx: ctx.wait_signal("paid", key="k"), journal)), PAID)
+        error = error_of(run(lambda state, ctx: ctx.call(lambda: 1, name="paid", key="k"), journal))
+    else:
+        error = error_of(run(lambda state, ctx: ctx.wait_signal("paid", key="k"), journal))
+    assert isinstance(error, JournalMismatch)
+    assert {error.facts["recorded"]["kind"], error.facts["asked"]["kind"]} == {"call", "signal"}
+
+
+def test_what_ends_a_task_group_is_told_as_what_it_is() -> None:
+    """A task of its own is no place to wait; and a retry policy goes by the class of an error, not by that of its group."""
+
+    async def body(state: Any, ctx: Context) -> None:
+        async def paid() -> None:
+            ctx.wait_signal("paid", key="k")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(paid())
+
+    assert isinstance(error_of(run(body, Journal())), InvalidCall)
+
+
+def test_an_async_body_that_is_taken_over_in_a_task_group_lets_go() -> None:
+    async def body(state: Any, ctx: Context) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ctx.acall(lambda: 1, name="one"))
+
+    with pytest.raises(LateResult):
+        run(body, Journal(lost=True))
+
+
+def test_a_body_that_cancels_itself_has_failed() -> None:
+    async def body(state: Any, ctx: Context) -> None:
+        raise asyncio.CancelledError
+
+    assert isinstance(error_of(run(body, Journal())), asyncio.CancelledError)
+
+
+def test_no_secret_is_asked_or_handed_to_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a replay compares is what was written down: a secret that was exchanged is no other question."""
+    monkeypatch.setenv("HITL_SECRET_SHOP", "s3cret-of-the-shop")
+
+    def question(state: Any, ctx: Context) -> Any:
+        return ctx.ask(Ask(Action("pay", {"with": ctx.secret("shop")}), title=ctx.secret("shop"))).outcome
+
+    def child(state: Any, ctx: Context) -> Any:
+        return ctx.run_child("other", {"with": ctx.secret("shop")})
+
+    def race(state: Any, ctx: Context) -> Any:
+        return ctx.first_of(a=Child("other", {"with": ctx.secret("shop")}), b=Timer(1)).winner
+
+    try:
+        for body in (question, child, race):
+            asked = wanted(run(body, Journal()))[0]
+            assert "s3cret" not in repr(asked)
+            assert "[secret shop]" in repr(asked)
+            monkeypatch.setenv("HITL_SECRET_SHOP", "another-of-the-shop")
+            assert wanted(run(body, Journal()))[0].digest == asked.digest
+            monkeypatch.setenv("HITL_SECRET_SHOP", "s3cret-of-the-shop")
+    finally:
+        secrets.forget()
 
 
 def test_a_wait_at_the_place_of_something_else_shows_both_sides() -> None:

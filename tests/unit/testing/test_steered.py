@@ -33,8 +33,10 @@ def test_a_rewind_reuses_calls_or_makes_them_again() -> None:
 def test_a_rewind_may_change_the_state_and_goes_to_a_checkpoint_that_is_there() -> None:
     played = play(paying([]), {"x": 1})
     assert played.rewind(0, {"x": 2}, "again").state["log"] == [{"total": 5, "number": 2}]
-    with pytest.raises(UnknownCheckpoint):
-        played.rewind(99)
+    for unknown in (played.rewind, played.checkpoint):
+        with pytest.raises(UnknownCheckpoint):
+            unknown(99)
+    assert played.checkpoint(0).state == {"x": 1, "log": []}
 
 
 def test_a_rewind_in_lanes_asks_all_of_them_again() -> None:
