@@ -44,14 +44,15 @@ def _enter(**_: Any) -> None:
     # A child is ended by its parent, which lets it finish. Any other handler than this would be replaced at this point by
     # the pool's own, which ends the process in mid-step: a signal to the whole group, as service managers send it, would.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    operations.worker().look_out()
+    operations.worker().look_out(operations.advance_alone)
 
 
 @signals.task_prerun.connect
 def _finish_when_asked(**_: Any) -> None:
     if signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
         signal.signal(signal.SIGTERM, lambda *_: operations.stop_soon())
-    operations.worker().look_out()  # again, for a child that was started while the database was away
+    # Again, for a child that was started while the database was away.
+    operations.worker().look_out(operations.advance_alone)
 
 
 @signals.worker_shutting_down.connect

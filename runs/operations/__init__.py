@@ -4,6 +4,7 @@ from runs.engine.approval import ActionDecision
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
+from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
 from runs.operations.registering import register_workflows
 from runs.operations.signalling import Signalled, signal
 from runs.operations.steering import (
@@ -22,7 +23,7 @@ from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
 from runs.operations.waking import wake_parent
-from runs.operations.working import Worker, advance, leave, say_leaving, stop_soon, worker
+from runs.operations.working import advance, advance_alone
 
 __all__ = [
     "RETENTION_BEAT",
@@ -40,6 +41,7 @@ __all__ = [
     "Swept",
     "Worker",
     "advance",
+    "advance_alone",
     "audit_denied",
     "cancel",
     "create_token",

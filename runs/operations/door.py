@@ -20,30 +20,21 @@ from runs.policies import Actor
 
 
 @contextmanager
-def verb(actor: Actor, name: str, target: object, *, reason: str = "") -> Iterator[None]:
-    """A durable transaction for one verb of a person, with its audit entry; a refusal is written down too."""
+def verb(
+    actor: Actor, name: str, target: object, *, reason: str = "", durable: bool = True
+) -> Iterator[None]:
+    """A transaction for one verb of a person, with its audit entry; a refusal is written down too.
+
+    durable: its own. Without, it joins a caller's transaction and commits with it.
+    """
     try:
-        with transaction.atomic(durable=True):
+        with transaction.atomic(durable=durable):
             yield
             _audit(actor, name, target, "done", reason=reason)
     except (Forbidden, NotFound) as refusal:
         told = queries.gone_or(actor.project.pk, target, refusal)
         audit_denied(actor, name, target, told.code)
         raise told from None
-    except Error as error:
-        raise store.refusal_of(error) from error
-
-
-@contextmanager
-def joining(actor: Actor, name: str, target: object) -> Iterator[None]:
-    """Like `verb`, for verbs that join a caller's transaction and commit with it."""
-    try:
-        with transaction.atomic():
-            yield
-            _audit(actor, name, target, "done")
-    except (Forbidden, NotFound) as refusal:
-        audit_denied(actor, name, target, refusal.code)
-        raise
     except Error as error:
         raise store.refusal_of(error) from error
 

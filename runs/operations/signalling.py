@@ -13,7 +13,7 @@ from runs.engine.transition import Event, Transition
 from runs.engine.waits import MAX_NAME
 from runs.errors import AlreadyTerminal, BadRequest, Problem, SignalReused, Unprocessable
 from runs.models import Run, Signal, Wait
-from runs.operations.door import commit, joining, locked_run
+from runs.operations.door import commit, locked_run, verb
 from runs.operations.waking import settle
 from runs.policies import Actor
 
@@ -38,7 +38,7 @@ def signal(
     something else, `AlreadyTerminal` for a run that has ended, `Unprocessable` if the run waits for this name and the payload
     fits none of the schemas.
     """
-    with joining(actor, "signal", run_id):
+    with verb(actor, "signal", run_id, durable=False):
         run = locked_run(run_id)
         policies.check_signal(actor, run)
         _check(name, payload, signal_id)

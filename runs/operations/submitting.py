@@ -12,7 +12,7 @@ from runs.engine.transition import Aggregate
 from runs.engine.workflow import seconds
 from runs.errors import BadRequest, InputRequired, KeyReused, Problem, WorkflowError
 from runs.models import IdempotencyRecord, Run
-from runs.operations.door import commit, joining
+from runs.operations.door import commit, verb
 from runs.operations.registering import version_for
 from runs.policies import Actor
 
@@ -53,7 +53,7 @@ def submit(
     people's time not counted (default the workflow's). Raises `UnknownWorkflow`, `Unprocessable` with pointers,
     `KeyReused` if the idempotency key came with another body.
     """
-    with joining(actor, "submit", workflow):
+    with verb(actor, "submit", workflow, durable=False):
         policies.check_submit(actor)
         # Checked before the key is taken: a refused body does not use it up.
         chosen = workflows.get(workflow, version)

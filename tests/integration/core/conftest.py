@@ -16,7 +16,7 @@ from runs import operations, store, workflows
 from runs.engine import Action, Workflow, chain
 from runs.engine import position as at
 from runs.models import Approval, Event, Member, Project, Run, Step, Team, User
-from runs.operations import ActionDecision, Answer, Decided, Swept, working
+from runs.operations import ActionDecision, Answer, Decided, Swept, process
 from runs.policies import Actor
 
 
@@ -159,7 +159,7 @@ def database(without_flush: None, transactional_db: None) -> Iterator[None]:
 def house(database: None) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            working, "KEEPER_TICK", 0.02
+            process, "KEEPER_TICK", 0.02
         )  # a quarter of a second to stop would be the longest part of a test
         yield make_house()
         operations.leave()

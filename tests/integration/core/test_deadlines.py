@@ -317,7 +317,7 @@ def test_any_number_of_deploys_within_one_step_do_not_poison_it(house: House, de
     def work(state: Any, ctx: Any) -> dict[str, Any]:
         seen.append(ctx.attempt)
         if len(seen) <= 5:
-            operations.working.store.say_leaving(operations.working.FAMILY)  # type: ignore[attr-defined]
+            operations.process.store.say_leaving(operations.process.FAMILY)  # type: ignore[attr-defined]
             raise Killed
         return {"x": ctx.attempt}
 
