@@ -71,13 +71,7 @@ class Real:
         if wait is None or wait.kind == "approval":
             return False
         assert wait.due_at is not None
-        length = (wait.due_at - store.now()).total_seconds()
-        by_sql(
-            "UPDATE runs_wait SET due_at = due_at - make_interval(secs => %s), "
-            "opened_at = opened_at - make_interval(secs => %s) WHERE closed_at IS NULL",
-            length,
-            length,
-        )
+        _pass((wait.due_at - store.now()).total_seconds())
         return True
 
     # ---- verbs
@@ -96,6 +90,10 @@ class Real:
 
     def signal(self, name: str, payload: Any = None) -> Real:
         operations.signal(actor=self.house.olga, run_id=self.root.pk, name=name, payload=payload)
+        return self.run()
+
+    def advance_time(self, length: float) -> Real:
+        _pass(length)
         return self.run()
 
     def rewind(self, checkpoint: int, changes: Mapping[str, Any] | None = None, calls: str = "reuse") -> Real:
@@ -134,6 +132,18 @@ class Real:
     def told(self) -> list[dict[str, Any]]:
         """Of every run: status, output, events and the document of each checkpoint."""
         return [told(run) for run in Run.objects.order_by("created_at")]
+
+
+def _pass(seconds: float) -> None:
+    by_sql(
+        "UPDATE runs_wait SET due_at = due_at - make_interval(secs => %s), "
+        "opened_at = opened_at - make_interval(secs => %s) WHERE closed_at IS NULL",
+        seconds,
+        seconds,
+    )
+    by_sql(
+        "UPDATE runs_approval SET due_at = due_at - make_interval(secs => %s) WHERE status = 'open'", seconds
+    )
 
 
 def told(run: Run) -> dict[str, Any]:

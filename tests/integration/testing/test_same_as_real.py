@@ -12,7 +12,7 @@ import pytest
 from examples.refund import shop
 from examples.refund.workflows import refund
 from runs import workflows
-from runs.engine import END, START, Action, Retry, Workflow
+from runs.engine import END, START, Action, Child, Question, Retry, Workflow
 from runs.testing import Played, edit, play, reject, respond
 from tests.integration.core.conftest import Anything, House
 from tests.integration.testing.real import Real
@@ -45,6 +45,8 @@ def alike(value: Any) -> Any:
             key: None if key in ("approval", "at", "by", "rejected_by", "run") else alike(inner)
             for key, inner in value.items()
         }
+    if isinstance(value, str) and value.startswith("no answer before "):
+        return "no answer"
     return [alike(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -110,6 +112,17 @@ def test_the_guides_children(house: House, guide: dict[str, Any]) -> None:
 def test_the_guides_children_end_with_their_parent(house: House, guide: dict[str, Any]) -> None:
     played = compare(house, guide["shopping"], lambda side: side.cancel(), children=(guide["order"],))
     assert [child.status for child in played.children] == ["cancelled"]
+
+
+def test_a_rewind_takes_over_children_that_are_done_and_ends_those_under_way(
+    house: House, guide: dict[str, Any]
+) -> None:
+    def scenario(side: Any) -> None:
+        side.decide("buy", reject("too dear")).rewind(0).decide("buy")
+        side.rewind(0, calls="again").decide("buy", reject("no")).decide("buy", reject("no"))
+
+    played = compare(house, guide["shopping"], scenario, children=(guide["order"],))
+    assert played.output["log"] == ["reject: no", "late"] * 2
 
 
 def test_the_guides_nested_workflow(house: House, guide: dict[str, Any]) -> None:
@@ -245,3 +258,46 @@ def test_a_loop_is_used_up(house: House, define: Callable[..., Workflow]) -> Non
     flow.choose("again", lambda state: "again", to=["again", END])
     registered(flow)
     assert compare(house, flow, nothing).error["code"] == "loop_limit"
+
+
+def test_the_time_of_people_runs_out(house: House, define: Callable[..., Workflow]) -> None:
+    flow = define("late")
+    flow.approval(name="first", due="1h", on_timeout="approve")(lambda state, ctx: Action("go"))
+
+    @flow.node(retry=Retry(attempts=2, initial=60, jitter=0))
+    def second(state: Any, ctx: Any) -> dict[str, Any]:
+        first = ctx.ask(Action("a"), due="2h")
+        return {"log": [first.outcome, ctx.ask(Action("b"), due="3h", on_timeout="fail").outcome]}
+
+    flow.edge("first", second)
+    registered(flow)
+
+    def scenario(side: Any) -> None:
+        for hours in (1, 2, 3):
+            side.advance_time(hours * 3600 + 5)
+
+    played = compare(house, flow, scenario)
+    assert (played.status, played.error["code"]) == ("failed", "approval_timeout")
+
+
+def test_what_lost_a_race_is_closed_and_a_rewind_keeps_the_instant_of_a_sleep(
+    house: House, define: Callable[..., Workflow]
+) -> None:
+    inner, flow = define("inner"), define("race")
+    inner.approval(name="never")(lambda state, ctx: Action("go"))
+
+    @flow.node
+    def run(state: Any, ctx: Any) -> dict[str, Any]:
+        first = ctx.first_of(child=Child("inner", {}), asked=Question(Action("ask")))
+        ctx.sleep("5h")
+        return {"log": [first.winner, ctx.wait_signal("go").payload]}
+
+    for made in (inner, flow):
+        registered(made)
+
+    def scenario(side: Any) -> None:
+        side.decide("run").signal("go", 1)
+        side.rewind(1).rewind(0).decide("run")
+
+    played = compare(house, flow, scenario, children=(inner,))
+    assert [child.status for child in played.children] == ["cancelled", "cancelled"]
