@@ -9,7 +9,7 @@ import pytest
 from django.apps import apps
 from django.db import IntegrityError, connection, models, transaction
 
-from runs import operations, workflows
+from runs import operations, store, workflows
 from runs.models import (
     Approval,
     Branch,
@@ -19,6 +19,8 @@ from runs.models import (
     IdempotencyRecord,
     JournalEntry,
     Member,
+    Removed,
+    RetentionPolicy,
     Signal,
     Step,
     Stop,
@@ -73,6 +75,14 @@ REFUSED: dict[str, list[str]] = {
         "UPDATE runs_member SET roles = '{king}'",
         "UPDATE runs_member SET roles = '{}'",
     ],
+    "run_erased_is_told": [
+        "UPDATE runs_run SET erased_at = now() WHERE status = 'completed'",
+        "UPDATE runs_run SET erasure = '{}' WHERE status = 'completed'",
+        "UPDATE runs_run SET erased_at = now(), erasure = '{}' WHERE status = 'waiting'",
+    ],
+    "retention_days_known": ["UPDATE runs_retentionpolicy SET completed_days = -1"],
+    "retention_audit_by_project": ["UPDATE runs_retentionpolicy SET workflow = 'pay', audit_days = 1"],
+    "removed_kind_known": ["UPDATE runs_removed SET kind = 'other'"],
     "token_scopes_known": ["UPDATE runs_apitoken SET scopes = '{everything}'"],
 }
 TWICE: dict[str, Callable[[], models.Model]] = {
@@ -85,6 +95,7 @@ TWICE: dict[str, Callable[[], models.Model]] = {
     "member_once": lambda: Member.objects.all()[0],
     "team_once": lambda: Team.objects.all()[0],
     "idempotency_key_once": lambda: IdempotencyRecord.objects.all()[0],
+    "retention_once": lambda: RetentionPolicy.objects.all()[0],
     "workflow_version_once": lambda: WorkflowVersion.objects.all()[0],
     "runs_event_pkey": lambda: Event.objects.all()[0],
     "runs_checkpoint_pkey": lambda: Checkpoint.objects.all()[0],
@@ -129,6 +140,19 @@ def lived(house: House, define: Define) -> None:
     house.work(house.submit("outer"))
     given = operations.Idempotency("runs", "k", "f")
     operations.submit(actor=house.shop, workflow="pay", input={"x": 3}, idempotency=given)
+    RetentionPolicy.objects.create(project=house.project, completed_days=30)
+    Removed.objects.create(
+        id=uuid.uuid4(),
+        kind="run",
+        run=uuid.uuid4(),
+        workflow="pay",
+        status="completed",
+        finished_at=store.now(),
+        removed_at=store.now(),
+        seq=1,
+        head_hash=b"",
+        project=house.project,
+    )
     operations.create_token(
         actor=person(house.project, "ada", "admin"), user=house.shop.user, name="t", scopes=["runs:read"]
     )
