@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,36 @@ PATIENCE = 15_000  # ms: a busy machine is not a fault of a page; what is there 
 expect.set_options(timeout=PATIENCE)
 
 
+class Loop:
+    """Playwright's event loop, which it leaves marked as running between two calls. Beside the mark neither Django's database nor
+    `asyncio.run` would work in other tests of this process, so it is there only while a test of the browser runs.
+    """
+
+    def __init__(self) -> None:
+        self._marked: asyncio.AbstractEventLoop | None = None
+
+    def enter(self) -> None:
+        asyncio._set_running_loop(self._marked)
+
+    def leave(self) -> None:
+        self._marked = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+
+
+LOOP = Loop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    if item.get_closest_marker("browser") is None:  # this hook is asked for the tests of all folders
+        return (yield)
+    LOOP.enter()
+    try:
+        return (yield)
+    finally:
+        LOOP.leave()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "tests/browser" in str(item.path):
@@ -31,6 +62,7 @@ def browser(chromium_path: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium_path)
         yield browser
+        LOOP.enter()  # the last test of this process may be none of the browser
         browser.close()
 
 
