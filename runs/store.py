@@ -7,6 +7,7 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import select
@@ -74,9 +75,12 @@ from runs.models import (
     Wait,
     WorkerChild,
 )
+from runs.models.runs import place_of
 from runs.sql import statement
 
 FENCED: Final = "HL001"
+OF_ORIGIN: Final = 0  # the branch, as a fork sees it, of what its origin did
+BEFORE_ALL: Final = -1  # `after` of what a fork starts with: every branch of it sees that
 LOCK_SPACE: Final = 0x4849  # "HI": the first half of our two-part advisory lock keys
 SWEEPER_LOCK: Final = 0
 PATCH_OVERHEAD: Final = 256
@@ -123,14 +127,18 @@ class Claimed:
     branch: Branch
 
 
+CallAt = tuple[str, str, str]  # address, name and occurrence of a call
+
+
 @dataclass(frozen=True, slots=True)
 class NewBranch:
-    """A branch that a rewind starts."""
+    """A branch that a rewind starts. exceptions: calls that are not treated as `calls` says."""
 
     parent_checkpoint: int
     calls: str
     author: Json
     reason: str
+    exceptions: Sequence[CallAt] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +345,18 @@ def lineage(run_id: uuid.UUID, branch: int) -> list[tuple[int, int | None]]:
         line.append((here.parent_branch, left_at))
         here = rows[here.parent_branch]
     return line
+
+
+def lineage_at(run_id: uuid.UUID, checkpoint: int) -> dict[int, int]:
+    """What a checkpoint can see: its branch and the ancestors, each with the first `after` that counts no more.
+
+    A journal entry is visible if its `after` is smaller; a step if its checkpoint is not larger.
+    """
+    branch = Checkpoint.objects.filter(run=run_id, no=checkpoint).values_list("branch", flat=True).first()
+    if branch is None:
+        raise missing_checkpoint(run_id, checkpoint)
+    line = lineage(run_id, branch)
+    return {no: checkpoint if limit is None else min(limit, checkpoint) for no, limit in line}
 
 
 # ---- a worker's hot path
@@ -549,7 +569,7 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
     for row in everywhere:
         limit = limits.get(row.branch, -1)
         visible = limit is None or row.after < limit
-        if visible or branch.calls == "reuse":
+        if visible or branch.reuses(address, row.name, row.occurrence):
             entries.append(
                 Entry(
                     row.name,
@@ -833,6 +853,7 @@ class Writer:
         origin = Checkpoint.objects.get(run=self.run, no=new.parent_checkpoint)
         parent = Branch.objects.get(run=self.run, no=origin.branch)
         no = (last.no if last else 0) + 1
+        default = no if new.calls == "again" else parent.generation
         Branch.objects.create(
             run=self.run,
             no=no,
@@ -840,7 +861,10 @@ class Writer:
             parent_checkpoint=new.parent_checkpoint,
             epoch=self.run.epoch,
             calls=new.calls,
-            generation=no if new.calls == "again" else parent.generation,
+            exceptions=[list(place) for place in new.exceptions],
+            generation=default,
+            generations=_generations(parent, new, no),
+            draws=parent.draws,
             author=new.author,
             reason=new.reason,
         )
@@ -1096,6 +1120,13 @@ class Writer:
             self._set(deadline_at=self.moment + timedelta(seconds=left), time_left=None)
 
 
+def _generations(parent: Branch, new: NewBranch, no: int) -> dict[str, int]:
+    """The generations of single calls on a new branch: those of its parent, unless all are made again."""
+    if new.calls == "again":
+        return {place_of(*place): parent.generation_of(*place) for place in new.exceptions}
+    return {**parent.generations, **{place_of(*place): no for place in new.exceptions}}
+
+
 def _is_for_people(run: Run) -> bool:
     """Whether everything waits, and some of it for people."""
     return run.status == RunStatus.WAITING and any(reason["kind"] == "approval" for reason in run.waiting_for)
@@ -1134,11 +1165,63 @@ def commit(
     return run
 
 
-def insert_run(run: Run) -> None:
+def insert_run(run: Run, *, draws: Json = None) -> None:
     """Store a new run's row and its first branch; `commit` of its first transition follows."""
     run.head_hash = run.prev_hash = chain.GENESIS
     run.save(force_insert=True)
-    Branch.objects.create(run=run, no=1, epoch=1)
+    Branch.objects.create(run=run, no=1, epoch=1, draws=draws)
+
+
+def handed_down(origin: uuid.UUID, checkpoint: int, steps: Sequence[LiveStep]) -> list[JournalEntry]:
+    """What a fork at a checkpoint starts with: what its unfinished steps had in the journal before.
+
+    Of a step that had asked people, what came before its first question: they are asked anew, and what follows may differ.
+    """
+    limits = lineage_at(origin, checkpoint)
+    addresses = [step.address for step in steps]
+    rows = JournalEntry.objects.filter(run=origin, branch__in=limits, address__in=addresses)
+    own: dict[str, list[JournalEntry]] = {}
+    for row in rows.order_by("ended_at", "ordinal"):
+        if row.after < limits[row.branch]:
+            own.setdefault(row.address, []).append(row)
+    return [
+        row for made in own.values() for row in itertools.takewhile(lambda row: not _is_answer(row), made)
+    ]
+
+
+def hand_down(origin: uuid.UUID, fork: Run, checkpoint: int, steps: Sequence[LiveStep]) -> None:
+    """Give a fork the calls that it starts with, and the instants that its steps had recorded."""
+    rows = handed_down(origin, checkpoint, steps)
+    JournalEntry.objects.bulk_create(_given_to(fork, row, ordinal) for ordinal, row in enumerate(rows))
+    limits = lineage_at(origin, checkpoint)
+    addresses = [step.address for step in steps]
+    waits = Wait.objects.filter(run=origin, branch__in=limits, address__in=addresses, name__gt="")
+    Wait.objects.bulk_create(
+        _instant(wait, fork)
+        for wait in waits.filter(kind__in=("timer", "signal")).order_by("branch", "id")
+        if wait.after < limits[wait.branch]
+    )
+
+
+def _is_answer(row: JournalEntry) -> bool:
+    """Whether people gave this answer, also as the first of several."""
+    if row.kind != "first":
+        return row.kind == "answer"
+    answer = canonical.loads(row.result)["answer"]
+    return isinstance(answer, dict) and "approval" in answer
+
+
+def _given_to(fork: Run, row: JournalEntry, ordinal: int) -> JournalEntry:
+    """What the origin did is not this run's to undo."""
+    row.run, row.branch, row.after, row.ordinal = fork, 1, BEFORE_ALL, ordinal
+    row.reused_from, row.undo, row.attempt = OF_ORIGIN, None, 1
+    return row
+
+
+def _instant(wait: Wait, fork: Run) -> Wait:
+    wait.pk, wait.run, wait.branch, wait.after, wait.child = None, fork, 1, BEFORE_ALL, None
+    wait.closed_at = wait.opened_at
+    return wait
 
 
 def take_key(project_id: uuid.UUID, endpoint: str, key: str, fingerprint: str, run_id: uuid.UUID) -> bool:

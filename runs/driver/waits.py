@@ -230,7 +230,9 @@ class Waits:
     def _wait_place(self, name: str, key: str | None) -> str:
         if not self._is_own_turn():
             # Leaving the body from there would end that thread alone, and the node would go on without its answer.
-            raise InvalidCall(f"{name!r} waits in a thread or task beside the node's own; wait in the node itself.")
+            raise InvalidCall(
+                f"{name!r} waits in a thread or task beside the node's own; wait in the node itself."
+            )
         with self._lock:
             occurrence = self._place(name, key)
         check_place(name, occurrence)

@@ -35,7 +35,7 @@ NOTHING: Final = "null"
 CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
     Event: {"payload": None, "salt": None},
     Checkpoint: {"snapshot": store.ERASED, "patch": None, "snapshot_no": F("no"), "reason": ""},
-    Branch: {"reason": ""},
+    Branch: {"reason": "", "label": ""},
     Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST},
     Revision: {"document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "comment": ""},
     Vote: {
