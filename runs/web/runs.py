@@ -15,14 +15,23 @@ from django.urls import reverse
 
 from runs import operations, policies, queries, store, workflows
 from runs.engine import Workflow, canonical
-from runs.engine.position import all_steps, every_conflict, lane_names, lane_version, lane_view
-from runs.engine.position import state as state_of
-from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.engine.position import all_steps, every_conflict, lane_version
+from runs.errors import HitlError, Unprocessable
 from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
 from runs.web import branches, keeping, once, run_page, sentence, signs, timeline, ways
 from runs.web.banner import of_error
 from runs.web.door import Request, page, see_other
+from runs.web.stating import (
+    changes_of,
+    chosen_lane,
+    editors,
+    known_lane,
+    number_of,
+    sheet,
+    state_errors,
+    state_of,
+)
 
 ROWS: Final = 50
 STEPS: Final = 400
@@ -82,6 +91,7 @@ def index(request: Request) -> HttpResponse:
         "older": _older(found, status=status, workflow=workflow),
         "newest": _list_url(status=status, workflow=workflow) if after else "",
         "here": request.get_full_path(),
+        "bulk": _bulk_links(status=status, workflow=workflow) if found.rows else [],
         "nothing": "No run is like this." if status or workflow or after else "No run was submitted yet.",
     }
     return _drawn(request, {"page": shown, "now": now}, "runs/runs.html", "runs/_runs.html")
@@ -108,6 +118,16 @@ def _row(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
 def _list_url(**parameters: str) -> str:
     told = {key: value for key, value in parameters.items() if value}
     return reverse("runs") + (f"?{urlencode(told)}" if told else "")
+
+
+def _bulk_links(**told: str) -> list[run_page.Link]:
+    """What can be done to all runs that match; a page says first to how many."""
+    said = {key: value for key, value in told.items() if value}
+    verbs = {"retry": "Retry", "rewind": "Rewind", "cancel": "Cancel"}
+    return [
+        run_page.Link(word, f"{reverse('runs-bulk')}?{urlencode({'verb': verb, **said})}")
+        for verb, word in verbs.items()
+    ]
 
 
 def _older(found: queries.Page[Run], *, status: str, workflow: str) -> str:
@@ -182,6 +202,9 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "signals": _signals(request, run, live.waits),
         "parent": queries.parent_of(run),
         "children": queries.children_of(run.pk),
+        "origin": queries.origin_of(run),
+        "forks": queries.forks_of(run.pk),
+        "may_label": policies.can_steer(request.actor, run),
         "form_token": once.token(request),
         "mark": run_page.mark(run, stir),
         "time_left": run_page.time_left(run, now),
@@ -191,7 +214,9 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
         "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
         "legend": [(kind, LEGEND[kind]) for kind in drawn.kinds],
-        "branches": branches.build(lines, heads, current=run.branch),
+        "branches": branches.build(
+            lines, heads, current=run.branch, compare=reverse("run-compare", args=[run.pk])
+        ),
         "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
         "approvals": [run_page.approval_row(approval) for approval in approvals],
         "kept": keeping.of_run(request.actor, run),
@@ -243,6 +268,7 @@ def _checkpoints(
     request: Request, run: Run, moment: queries.Moment | None, *, line: run_page.Line | None = None
 ) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run) and run.erased_at is None
+    may_fork = policies.can_fork(request.actor, run) and run.erased_at is None
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
     line = dict(store.lineage(run.pk, run.branch)) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
@@ -253,7 +279,12 @@ def _checkpoints(
         "older_checkpoints": older,
         "selected": moment
         and run_page.selected(
-            moment, run=run, line=line, show=request.GET.get("show", ""), may_steer=may_steer
+            moment,
+            run=run,
+            line=line,
+            show=request.GET.get("show", ""),
+            may_steer=may_steer,
+            may_fork=may_fork,
         ),
     }
 
@@ -276,6 +307,12 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
             "rewind",
             f"{reverse('run', args=[run.pk])}#_checkpoints",
             "" if steers else no_right,
+        ),
+        run_page.ActionLink(
+            "Fork",
+            "fork",
+            f"{reverse('run', args=[run.pk])}#_checkpoints",
+            "" if policies.can_fork(request.actor, run) else no_right,
         ),
         run_page.ActionLink(
             "Edit state",
@@ -318,8 +355,8 @@ def rewind(request: Request, run_id: UUID, no: int) -> HttpResponse:
     if seen:
         return see_other(seen)
     run = queries.run(request.actor.project.pk, run_id)
-    position, lane = queries.checkpoint(run.pk, no).position, _chosen_lane(request)
-    changes = _changes(request.POST.get("state"), _state_of(position, lane))
+    position, lane = queries.checkpoint(run.pk, no).position, chosen_lane(request)
+    changes = changes_of(request.POST.get("state"), state_of(position, lane))
     rewound = operations.rewind(
         actor=request.actor,
         run_id=run_id,
@@ -327,8 +364,10 @@ def rewind(request: Request, run_id: UUID, no: int) -> HttpResponse:
         reason=request.POST.get("reason", ""),
         changes=changes,
         calls=request.POST.get("calls", "reuse"),
-        version=_version(request),
+        exceptions=run_page.set_apart(request.POST, request.POST.get("calls", "reuse")),
+        version=number_of(request, "version"),
         lane=lane or None,
+        detach="detach" in request.POST,
     )
     edited = ", with an edited state" if changes else ""
     messages.success(
@@ -346,9 +385,9 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     moment = queries.checkpoint(run.pk, no)
     row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
     typed = request.POST.get("state")
-    lane = _known_lane(moment.position, _chosen_lane(request))
+    lane = known_lane(moment.position, chosen_lane(request))
     lanes = run_page.lane_rows(moment.position, url=reverse("run-rewind", args=[run.pk, no]), chosen=lane)
-    proposed = canonical.dumps(_state_of(moment.position, lane), indent=2)
+    proposed = canonical.dumps(state_of(moment.position, lane), indent=2)
     lines, _ = queries.branches_of(run.pk)
     shown = {
         "run": run,
@@ -358,16 +397,24 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
         "again": run_page.again(preview),
         "said_again": run_page.said_again(preview),
         "effects": run_page.preview_effects(preview),
+        "calls_made": run_page.calls_again(preview.made, request.POST),
         "asked": preview.approvals,
+        "stopped": preview.stopped,
+        "given_back": preview.given_back,
+        "consumed": preview.consumed,
+        "detach": "detach" in request.POST,
         "calls": preview.calls,
         "state": proposed if typed is None else typed,
-        "state_errors": _state_errors(error),
+        "state_errors": state_errors(error),
+        "editors": editors(
+            request, workflows.find(run.workflow, run.workflow_version), moment.position, lane
+        ),
         "lanes": lanes,
         "lane": lane,
         "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
         "reason": request.POST.get("reason", ""),
     }
-    return _sheet(request, "runs/rewind.html", shown, error)
+    return sheet(request, "runs/rewind.html", shown, error)
 
 
 # ---- edit state
@@ -385,8 +432,8 @@ def edit_state(request: Request, run_id: UUID) -> HttpResponse:
     if seen:
         return see_other(seen)
     run = queries.run(request.actor.project.pk, run_id)
-    lane = _chosen_lane(request)
-    changes = _changes(request.POST.get("state"), _state_of(queries.head(run), lane))
+    lane = chosen_lane(request)
+    changes = changes_of(request.POST.get("state"), state_of(queries.head(run), lane))
     if "show" in request.POST:
         return _edit_state_page(request, run_id, changes=changes)
     if not changes:
@@ -394,11 +441,11 @@ def edit_state(request: Request, run_id: UUID) -> HttpResponse:
     edited = operations.edit_state(
         actor=request.actor,
         run_id=run_id,
-        version=None if lane else _version(request),
+        version=None if lane else number_of(request, "version"),
         changes=changes,
         reason=request.POST.get("reason", ""),
         lane=lane or None,
-        lane_version=_number_of(request, "lane_version"),
+        lane_version=number_of(request, "lane_version"),
     )
     messages.success(
         request, f"Checkpoint {edited.head} holds the edited state: {words.listing(sorted(changes))}."
@@ -416,8 +463,8 @@ def _edit_state_page(
     run = queries.run(request.actor.project.pk, run_id)
     policies.check_steer(request.actor, run)
     head = queries.head(run)
-    lane = _known_lane(head, _chosen_lane(request))
-    state = _state_of(head, lane)
+    lane = known_lane(head, chosen_lane(request))
+    state = state_of(head, lane)
     typed = request.POST.get("state")
     shown = {
         "run": run,
@@ -426,12 +473,13 @@ def _edit_state_page(
         "lane_version": lane_version(head, lane) if lane else None,
         "conflicts": run_page.conflict_rows(every_conflict(head)),
         "state": canonical.dumps(state, indent=2) if typed is None else typed,
+        "editors": editors(request, workflows.find(run.workflow, run.workflow_version), head, lane),
         "typed": typed is not None,
-        "state_errors": _state_errors(error),
+        "state_errors": state_errors(error),
         "changes": pretty.changes(state, {**state, **changes}) if changes else [],
         "reason": request.POST.get("reason", ""),
     }
-    return _sheet(request, "runs/edit_state.html", shown, error)
+    return sheet(request, "runs/edit_state.html", shown, error)
 
 
 # ---- retry
@@ -453,7 +501,7 @@ def retry(request: Request, run_id: UUID) -> HttpResponse:
         actor=request.actor,
         run_id=run_id,
         reason=request.POST.get("reason", ""),
-        version=_version(request),
+        version=number_of(request, "version"),
     )
     messages.success(request, f"{words.short_id(run_id, 'R-')} goes on with what failed or had not run.")
     return see_other(once.remember(request, reverse("run", args=[run_id])))
@@ -470,7 +518,7 @@ def _retry_page(request: Request, run_id: UUID, *, error: HitlError | None = Non
         "conflicts": run_page.conflict_rows(preview.conflicts),
         "reason": request.POST.get("reason", ""),
     }
-    return _sheet(request, "runs/retry.html", shown, error)
+    return sheet(request, "runs/retry.html", shown, error)
 
 
 # ---- cancel
@@ -506,7 +554,7 @@ def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = No
         "effect_count": len(queries.effects_of(run.pk)),
         "reason": request.POST.get("reason", ""),
     }
-    return _sheet(request, "runs/cancel.html", shown, error)
+    return sheet(request, "runs/cancel.html", shown, error)
 
 
 # ---- signals
@@ -538,71 +586,3 @@ def _signals(request: Request, run: Run, waits: Sequence[Wait]) -> list[str]:
     """Names of the signals that the run waits for, for those who may send one."""
     names = list(dict.fromkeys(wait.name for wait in waits if wait.kind == "signal"))
     return names if names and policies.can_signal(request.actor, run) else []
-
-
-# ---- inside
-
-
-def _sheet(request: Request, template: str, shown: dict[str, Any], error: HitlError | None) -> HttpResponse:
-    context = {
-        "page": shown,
-        "banner": of_error(error) if error else None,
-        "form_token": once.token(request),
-        "now": store.now(),
-    }
-    return render(request, template, context)
-
-
-def _chosen_lane(request: Request) -> str:
-    """The lane whose state is edited, as the form or the address says; nothing where there is only one."""
-    return request.POST.get("lane") or request.GET.get("lane", "")
-
-
-def _known_lane(position: dict[str, Any], lane: str) -> str:
-    """The lane, or nothing if it is gone: then the page asks again which one."""
-    return lane if lane in lane_names(position) else ""
-
-
-def _state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
-    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
-    if not lane:
-        return state_of(position)
-    if lane not in lane_names(position):
-        raise UnknownLane(lane=lane)
-    return lane_view(position, lane).state
-
-
-def _version(request: Request) -> int | None:
-    return _number_of(request, "version")
-
-
-def _number_of(request: Request, name: str) -> int | None:
-    text = request.POST.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-
-
-def _changes(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys whose values differ in the text of an edited state. Raises with pointers; a key cannot be taken away."""
-    if text is None:
-        return {}
-    wanted = canonical.parse(text, limit=canonical.STATE_LIMIT)
-    if not isinstance(wanted, dict):
-        raise InvalidJson(
-            "The state is a JSON object.", errors=[Problem("", "object_type", "must be an object")]
-        )
-    gone = [
-        Problem(f"/{canonical.escape(key)}", "missing_key", "is missing; use null for no value")
-        for key in state
-        if key not in wanted
-    ]
-    if gone:
-        raise Unprocessable("A key of the state is missing.", errors=gone)
-    return {
-        key: value
-        for key, value in wanted.items()
-        if key not in state or not canonical.same(value, state[key])
-    }
-
-
-def _state_errors(error: HitlError | None) -> list[Problem]:
-    return list(error.errors) if error else []
