@@ -28,10 +28,11 @@ def detach(workflow: Workflow, position: Document, asked: Mapping[str, str]) -> 
     position.pop("taken", None)
     recorder = Recorder(position)
     again = []
-    for lane in at.lane_names(position):
-        if not _exists(position, lane):
-            continue  # it was inside of one that went back
+    for lane in _every(position):
         _void(position, lane)
+    for lane in at.lane_names(position):
+        if lane not in _every(position):
+            continue  # it was inside of one that went back
         behind = _behind(workflow, position, lane, asked)
         if behind is not None:
             node, visible = behind
@@ -42,7 +43,7 @@ def detach(workflow: Workflow, position: Document, asked: Mapping[str, str]) -> 
 
 def decisions(position: Document) -> list[str]:
     """The approvals whose decisions a position holds, by id."""
-    found = [answer for lane in at.lane_names(position) for answer in at.answers(position, lane).values()]
+    found = [answer for lane in _every(position) for answer in at.answers(position, lane).values()]
     return [str(answer["approval"]) for answer in found if isinstance(answer, dict) and "approval" in answer]
 
 
@@ -69,5 +70,6 @@ def _behind(
     return None
 
 
-def _exists(position: Document, lane: str) -> bool:
-    return lane in at.lane_names(position)
+def _every(position: Document) -> list[str]:
+    """Every lane, also those that have ended."""
+    return [str(lane["lane"]) for lane in at.lanes(position)]
