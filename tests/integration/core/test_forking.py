@@ -17,12 +17,24 @@ from runs.errors import (
     NotFound,
     NothingToRun,
     ReasonRequired,
+    StaleVersion,
     UnknownBranch,
     UnknownCall,
     UnknownCheckpoint,
     Unprocessable,
 )
-from runs.models import Approval, Branch, Child, Event, JournalEntry, Run, Signal, Step, Wait
+from runs.models import (
+    Approval,
+    Branch,
+    Child,
+    Event,
+    JournalEntry,
+    OperationalNote,
+    Run,
+    Signal,
+    Step,
+    Wait,
+)
 from runs.operations import Idempotency
 from tests.integration.core.conftest import (
     House,
@@ -34,6 +46,7 @@ from tests.integration.core.conftest import (
     pay_flow,
     state_of,
 )
+from tests.kit.racing import in_order
 
 Define = Callable[..., Workflow]
 Made = list[tuple[str, str]]
@@ -634,3 +647,42 @@ def test_steps_of_a_fork_stand_under_the_addresses_that_they_had(house: House, d
     assert {row.node: row.address for row in Step.objects.filter(run=copy)} == {
         name: told[name] for name in ("buy", "send")
     }
+
+
+# ---- while a step executes
+
+
+@pytest.mark.parametrize(("calls", "often"), [("reuse", 1), ("again", 2)])
+def test_a_rewind_while_a_step_executes_leaves_its_late_result_behind(
+    house: House, define: Define, calls: str, often: int
+) -> None:
+    """C48: what it had journalled is reused, or made once more; what it would have returned lands nowhere. Of two rewinds
+    that saw the same run one wins."""
+    made: Made = []
+    passes: list[int] = []
+    flow = define("overtaken")
+
+    @flow.node
+    def work(state: Any, ctx: Any) -> dict[str, Any]:
+        passes.append(1)
+        ctx.call(noted(made, "a"), name="a")
+        if len(passes) == 1:
+            told: dict[str, Any] = {"actor": house.olga, "run_id": run.pk, "checkpoint": 0, "reason": "so"}
+            told |= {"calls": calls, "version": Run.objects.get(pk=run.pk).version}
+            first, second = in_order(
+                run.pk, lambda: operations.rewind(**told), lambda: operations.rewind(**told)
+            )
+            assert first.error is None
+            assert isinstance(second.error, StaleVersion)
+        ctx.call(noted(made, "b"), name="b")
+        return {"x": "old" if len(passes) == 1 else "new"}
+
+    workflows.register(flow)
+    run = house.submit("overtaken")
+    house.work(run)
+    assert (run.status, state_of(run)["x"], run.branch) == ("completed", "new", 2)
+    assert names(made).count("a") == often
+    notes = OperationalNote.objects.filter(run=run)
+    assert set(notes.values_list("kind", flat=True)) == {"late_result_discarded"}
+    assert set(JournalEntry.objects.filter(run=run, branch=1).values_list("name", flat=True)) == {"a"}
+    assert history_is_whole(run)
