@@ -127,6 +127,6 @@ def test_the_page_of_a_run_with_lanes(
     for run in (two, nine):
         answer_all(house, run)
         assert run.status == "failed"
-    # As above, but for the votes of open approvals; Retry is offered for the roles that are known already.
-    assert {count(client, f"/runs/{run.pk}/") for run in (two, nine)} == {31}
+    # As above, but for the votes of open approvals, and with the rules of how long it is kept.
+    assert {count(client, f"/runs/{run.pk}/") for run in (two, nine)} == {32}
     assert len({count(client, f"/runs/{run.pk}/retry/") for run in (two, nine)}) == 1
