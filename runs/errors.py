@@ -124,6 +124,12 @@ class DecisionNotAllowed(Forbidden):
     code = "decision_not_allowed"
 
 
+class FieldNotEditable(Forbidden):
+    """Your roles do not let you edit this field of the state."""
+
+    code = "field_not_editable"
+
+
 class NotFound(HitlError):
     """There is nothing here that you may see."""
 
@@ -135,6 +141,12 @@ class UnknownWorkflow(NotFound):
     """No workflow of this name and version is registered."""
 
     code = "unknown_workflow"
+
+
+class UnknownBranch(NotFound):
+    """The run has no such branch."""
+
+    code = "unknown_branch"
 
 
 class UnknownCheckpoint(NotFound):
@@ -247,6 +259,12 @@ class AmbiguousTarget(Conflict):
     code = "ambiguous_target"
 
 
+class SelectionChanged(Conflict):
+    """Other runs match now than when you looked."""
+
+    code = "selection_changed"
+
+
 class UnknownLane(Conflict):
     """The run has no such lane, or has it no longer."""
 
@@ -328,6 +346,12 @@ class KeyReused(Unprocessable):
     """This Idempotency-Key was used with another body."""
 
     code = "key_reused"
+
+
+class UnknownCall(Unprocessable):
+    """A call that is to be set apart was not made after the checkpoint."""
+
+    code = "unknown_call"
 
 
 class ReasonRequired(Unprocessable):

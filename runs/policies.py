@@ -7,13 +7,24 @@ forbidden from one that does not exist.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.errors import Forbidden, HitlError, MissingScope, NotACandidate, NotFound, SelfApproval
+from runs.engine.state import StateSchema
+from runs.errors import (
+    FieldNotEditable,
+    Forbidden,
+    HitlError,
+    MissingScope,
+    NotACandidate,
+    NotFound,
+    Problem,
+    SelfApproval,
+)
 from runs.models import ApiToken, Approval, Member, Project, Run, Team, User
 
 SUBMITTERS = frozenset({"submitter", "operator"})
@@ -100,6 +111,39 @@ def check_steer(actor: Actor, run: Run) -> None:
         raise NotACandidate("Only people who are asked about this run may rewind or edit it.")
 
 
+def check_fork(actor: Actor, run: Run) -> None:
+    """Start a new run from a checkpoint of this one: operators. It acts for whoever requested this one."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, frozenset({"operator"}), "fork runs")
+
+
+def check_edit(actor: Actor, schema: StateSchema, changes: Iterable[str]) -> None:
+    """Replace these fields of a state, wherever they are edited. Names every field that is refused, and who may.
+
+    Whom a run acts for, what it may spend and what people decided are no fields of a state: no edit reaches them.
+    """
+    refused = [
+        Problem(f"/{canonical.escape(key)}", "not_editable", _editors(schema.editors[key]))
+        for key in changes
+        if key in schema.editors and not actor.roles & set(schema.editors[key])
+    ]
+    if refused:
+        first = refused[0]
+        raise FieldNotEditable(f"You may not edit {first.path[1:]}: {first.message}.", errors=refused)
+
+
+def may_edit(actor: Actor, schema: StateSchema) -> list[str]:
+    """The fields of a state that somebody who may edit it at all may replace."""
+    return [name for name, roles in schema.editors.items() if actor.roles & set(roles)]
+
+
+def _editors(roles: Sequence[str]) -> str:
+    if not roles:
+        return "nobody may edit it"
+    return f"it takes the role {' or '.join(roles)}"
+
+
 def check_retry(actor: Actor, run: Run) -> None:
     """Let a failed run go on: operators."""
     check_view(actor, run.project_id)
@@ -154,6 +198,10 @@ def can_decide(actor: Actor, run: Run, approval: Approval) -> bool:
 
 def can_steer(actor: Actor, run: Run) -> bool:
     return can(check_steer, actor, run)
+
+
+def can_fork(actor: Actor, run: Run) -> bool:
+    return can(check_fork, actor, run)
 
 
 def can_retry(actor: Actor, run: Run) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -211,6 +211,43 @@ def runs(
     return Page.of(rows.order_by("-created_at", "-id"), limit)
 
 
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs: all that is said holds. ids: only these."""
+
+    status: str = ""
+    workflow: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    created_from: datetime | None = None
+    created_until: datetime | None = None
+    ids: Sequence[UUID] | None = None
+
+    @property
+    def q(self) -> Q:
+        found = Q()
+        if self.status:
+            found &= Q(status=self.status)
+        if self.workflow:
+            found &= Q(workflow=self.workflow)
+        if self.labels:
+            found &= Q(labels__contains=dict(self.labels))
+        if self.created_from:
+            found &= Q(created_at__gte=self.created_from)
+        if self.created_until:
+            found &= Q(created_at__lt=self.created_until)
+        if self.ids is not None:
+            found &= Q(pk__in=self.ids)
+        return found
+
+
+def runs_that(project_id: UUID, which: RunFilter, *, after: UUID | None, limit: int) -> Page[Run]:
+    """Runs that match, in the order of their ids, without their documents. One query."""
+    rows = Run.objects.filter(which.q, project=project_id).select_related("requester").defer(*LARGE)
+    if after is not None:
+        rows = rows.filter(pk__gt=after)
+    return Page.of(rows.order_by("pk"), limit)
+
+
 def head(run: Run) -> dict[str, Any]:
     """The position at which a run stands. Two queries; raises `CheckpointUnreadable`."""
     return store.read_position(run.pk, run.head)
@@ -266,6 +303,21 @@ def taken_signals(run: Run) -> set[int]:
     """Numbers of the signals that were taken on the way to where a run stands. Two queries."""
     found, _ = head_or_fault(run)
     return {number for numbers in (found or {}).get("taken", {}).values() for number in numbers}
+
+
+def origin_of(run: Run) -> Run | None:
+    """The run that this one was forked from. One query, none for one that was not."""
+    if run.forked_from_id is None:
+        return None
+    return Run.objects.only("workflow", "status").filter(pk=run.forked_from_id).first()
+
+
+def forks_of(run_id: UUID, *, limit: int = 200) -> list[Run]:
+    """Runs that were forked from a run, oldest first. One query."""
+    rows = Run.objects.filter(forked_from=run_id).only(
+        "workflow", "status", "forked_checkpoint", "created_at"
+    )
+    return list(rows.order_by("created_at", "pk")[:limit])
 
 
 # ---- what happened in a run
@@ -324,7 +376,7 @@ def calls_of(steps: Sequence[Step]) -> list[Visit]:
 
 def approval(project_id: UUID, approval_id: UUID) -> Approval:
     """An approval with its run and votes. Two queries; raises `NotFound`."""
-    found = _with_votes(Approval.objects.filter(project=project_id, pk=approval_id)).first()
+    found = with_votes(Approval.objects.filter(project=project_id, pk=approval_id)).first()
     if found is None:
         raise gone_or(project_id, approval_id, NotFound())
     return found
@@ -334,7 +386,7 @@ def approvals(
     project_id: UUID, *, status: str, after: tuple[datetime, UUID] | None = None, limit: int
 ) -> Page[Approval]:
     """Approvals of one status with runs and votes: open ones oldest first, others last closed first. Two queries."""
-    rows = _with_votes(Approval.objects.filter(project=project_id, status=status))
+    rows = with_votes(Approval.objects.filter(project=project_id, status=status))
     if status == ApprovalStatus.OPEN:
         return Page.of(_open_after(rows, after).order_by("opened_at", "id"), limit)
     if after:
@@ -345,7 +397,7 @@ def approvals(
 
 def pending(run_id: UUID) -> list[Approval]:
     """The open approvals of a run with their votes, oldest first. Two queries, one if there is none."""
-    rows = _with_votes(Approval.objects.filter(run=run_id, status=ApprovalStatus.OPEN))
+    rows = with_votes(Approval.objects.filter(run=run_id, status=ApprovalStatus.OPEN))
     return list(rows.order_by("opened_at", "id"))
 
 
@@ -362,7 +414,8 @@ def _open_after(rows: QuerySet[Approval], after: tuple[datetime, UUID] | None) -
     return rows.filter(Q(opened_at__gt=moment) | Q(opened_at=moment, pk__gt=last))
 
 
-def _with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:
+def with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:
+    """These approvals with their runs and votes. Two queries."""
     votes = Vote.objects.select_related("user").order_by("id")
     return (
         rows.select_related("run", "run__requester")
@@ -397,7 +450,7 @@ def inbox(project_id: UUID, asked: Asked | None, *, limit: int) -> Page[Approval
     rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
     if asked:
         rows = rows.filter(asked.q)
-    return Page.of(_with_votes(rows).order_by(F("due_at").asc(nulls_last=True), "opened_at", "id"), limit)
+    return Page.of(with_votes(rows).order_by(F("due_at").asc(nulls_last=True), "opened_at", "id"), limit)
 
 
 def inbox_count(project_id: UUID, asked: Asked) -> int:
@@ -413,7 +466,7 @@ def closed_approvals(
     if after:
         moment, last = after
         rows = rows.filter(Q(closed_at__lt=moment) | Q(closed_at=moment, pk__lt=last))
-    return Page.of(_with_votes(rows).order_by("-closed_at", "-id"), limit)
+    return Page.of(with_votes(rows).order_by("-closed_at", "-id"), limit)
 
 
 def revisions(approval_id: UUID) -> list[Revision]:
@@ -447,7 +500,7 @@ def asked_before(approval: Approval) -> Approval | None:
     """The approval that this one asks again after, with its votes. Two queries, none if it is the first."""
     if approval.previous_id is None:
         return None
-    return _with_votes(Approval.objects.filter(pk=approval.previous_id)).first()
+    return with_votes(Approval.objects.filter(pk=approval.previous_id)).first()
 
 
 def asked_since(approval: Approval) -> Approval | None:
@@ -544,6 +597,11 @@ def spent_by_workflow(project_id: UUID) -> dict[str, Spent]:
     return found
 
 
+def spent_by_place(rows: QuerySet[Usage], *by: str) -> Iterator[tuple[Any, ...]]:
+    """Sums of these rows, each after the columns that it belongs to. One query."""
+    return _spent(rows, *by)
+
+
 def _spent(rows: QuerySet[Usage], *by: str) -> Iterator[tuple[Any, ...]]:
     grouped = rows.order_by().values_list(*by, "currency")
     sums = grouped.annotate(Sum("model_tokens_in"), Sum("model_tokens_out"), Sum("cost"))
@@ -578,7 +636,7 @@ def effects_of(run_id: UUID) -> list[JournalEntry]:
 
 def approvals_of(run_id: UUID) -> list[Approval]:
     """Every approval of a run with its votes, newest first. Two queries."""
-    return list(_with_votes(Approval.objects.filter(run=run_id)).order_by("-opened_at", "-id"))
+    return list(with_votes(Approval.objects.filter(run=run_id)).order_by("-opened_at", "-id"))
 
 
 def newest_checkpoints(run_id: UUID, *, before: int | None, limit: int) -> Page[Checkpoint]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
@@ -17,6 +17,7 @@ from runs.engine import canonical
 from runs.engine.approval import MAX_COMMENT
 from runs.engine.canonical import Json
 from runs.engine.patch import pointer
+from runs.engine.status import RunStatus
 from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
 
 DEPTH: Final = canonical.MAX_DEPTH + 3  # the deepest envelope is {decisions: [{args: …}]}
@@ -183,6 +184,26 @@ class StateBody(Body):
     reason: Text
 
 
+class CallPlace(BaseModel):
+    """One call, as the preview names it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    address: Annotated[str, Field(max_length=32, description="Of the step that makes it.")]
+    name: Annotated[str, Field(max_length=200)]
+    occurrence: Annotated[str, Field(max_length=100)]
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.address, self.name, self.occurrence
+
+
+Exceptions = Annotated[
+    list[CallPlace],
+    Field(max_length=1_000, description="Calls that are treated the other way; calls of the preview."),
+]
+
+
 class RewindBody(Body):
     """Where to go back to, and what is different this time."""
 
@@ -194,6 +215,7 @@ class RewindBody(Body):
     state: Annotated[Object | None, Field(description="Field of the state: its new value.")] = None
     lane: Lane = None
     calls: CallsMode = "reuse"
+    exceptions: Exceptions = Field(default_factory=list)
     version: Version | None = None
     detach: Annotated[
         bool,
@@ -208,6 +230,67 @@ class PreviewBody(Body):
 
     checkpoint: Annotated[int, Field(ge=0)]
     calls: CallsMode = "reuse"
+    exceptions: Exceptions = Field(default_factory=list)
+
+
+class ForkPreviewBody(Body):
+    """A fork that is only looked at."""
+
+    checkpoint: Annotated[int, Field(ge=0)]
+
+
+class ForkBody(Body):
+    """Where a new run begins, and what is different in it."""
+
+    document: ClassVar[str] = "state"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
+
+    checkpoint: Annotated[int, Field(ge=0)]
+    reason: Text
+    state: Annotated[Object | None, Field(description="Field of the state: its new value.")] = None
+    lane: Lane = None
+
+
+class BranchBody(Body):
+    """What a branch is called."""
+
+    label: Annotated[str, Field(max_length=100, description="Empty takes the name away.")]
+
+
+class BulkFilter(BaseModel):
+    """Which runs: all that is said holds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    status: Annotated[RunStatus | None, Field(strict=False)] = None
+    workflow: Annotated[str | None, Field(max_length=100)] = None
+    labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
+    created_from: Annotated[AwareDatetime | None, Field(strict=False)] = None
+    created_until: Annotated[AwareDatetime | None, Field(strict=False)] = None
+    ids: Annotated[list[Annotated[UUID, Field(strict=False)]] | None, Field(max_length=200)] = None
+
+
+class BulkBody(Body):
+    """A verb for many runs."""
+
+    verb: Literal["rewind", "retry", "cancel"]
+    filter: BulkFilter
+    dry_run: Annotated[
+        bool, Field(description="Only say how many, and which would be refused; say false to do it.")
+    ] = True
+    reason: Text = ""
+    checkpoint: Annotated[int | None, Field(ge=0, description="Rewind: to this checkpoint of each run.")] = (
+        None
+    )
+    node: Annotated[
+        str, Field(max_length=200, description="Rewind: to where the newest visit of this node began.")
+    ] = ""
+    calls: CallsMode = "reuse"
+    expect: Annotated[
+        list[Annotated[UUID, Field(strict=False)]] | None,
+        Field(max_length=200, description="The runs that you saw; 409 if others match now."),
+    ] = None
+    after: Annotated[UUID | None, Field(strict=False, description="`next` of the answer before.")] = None
 
 
 class RetryBody(Body):
@@ -337,6 +420,11 @@ def _place(location: Sequence[str | int]) -> list[str | int]:
     return [part for part in location if part != "[key]"]
 
 
+NESTED: Final[dict[str | int, type[BaseModel]]] = {
+    "decisions": Decision,
+    "exceptions": CallPlace,
+    "filter": BulkFilter,
+}
 _CODES: Final = {
     "string_too_long": "too_long",
     "string_too_short": "too_short",
@@ -350,8 +438,9 @@ _CODES: Final = {
 
 
 def _known(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
-    """Names of the fields at a place. The one nested body is a decision."""
-    return list(Decision.model_fields if "decisions" in place else model.model_fields)
+    """Names of the fields at a place."""
+    nested = [NESTED[part] for part in place if part in NESTED]
+    return list((nested[-1] if nested else model).model_fields)
 
 
 def _lower(message: str) -> str:

@@ -19,8 +19,29 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.patch import difference
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
-from runs.models import Approval, Checkpoint, Event, JournalEntry, LegalHold, Run, Signal, Step, User, Vote
-from runs.operations import CallPreview, RewindPreview, StepPreview
+from runs.models import (
+    Approval,
+    Branch,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    LegalHold,
+    Run,
+    Signal,
+    Step,
+    User,
+    Vote,
+)
+from runs.operations import (
+    Bulk,
+    CallPair,
+    CallPreview,
+    Comparison,
+    ForkPreview,
+    RewindPreview,
+    Side,
+    StepPreview,
+)
 from runs.policies import Actor
 from runs.queries import CallPlace, Link, Moment, Spent, Visit
 
@@ -260,6 +281,22 @@ class RelatedRun(TypedDict):
 
 
 @exact
+class ForkedFrom(TypedDict):
+    """run is null once the origin is gone."""
+
+    run: Id | None
+    checkpoint: int
+
+
+@exact
+class ForkDocument(TypedDict):
+    id: Id
+    workflow: str
+    status: RunStatus
+    checkpoint: Annotated[int, Field(description="Of this run.")]
+
+
+@exact
 class RunDocument(RunSummary):
     """A run, whole."""
 
@@ -286,6 +323,8 @@ class RunDocument(RunSummary):
     pending_approvals: list[ApprovalDocument]
     parent: Annotated[RelatedRun | None, Field(description="The run that started this one.")]
     children: Annotated[list[RelatedRun], Field(description="Runs that this one started, at most 200.")]
+    forked_from: Annotated[ForkedFrom | None, Field(description="Where this run began, if it is a fork.")]
+    forks: Annotated[list[ForkDocument], Field(description="Runs that began at one of this, at most 200.")]
 
     hold: Annotated[HoldDocument | None, Field(description="The legal hold it is under.")]
     erasure: Annotated[ErasureDocument | None, Field(description="By whom and why its content was erased.")]
@@ -409,7 +448,10 @@ class CallDocument(TypedDict):
     undo: Annotated[str | None, Field(description="The function that would take it back.")]
     usage: UsageDocument
     key: str
-    reused_from: Annotated[int | None, Field(description="The branch whose result answered it.")]
+    reused_from: Annotated[
+        int | None,
+        Field(description="The branch whose result answered it; 0: the run that this was forked from."),
+    ]
     started_at: Time
     ended_at: Time
 
@@ -450,6 +492,7 @@ class StepPage(TypedDict):
 
 @exact
 class StepAgain(TypedDict):
+    address: str
     node: str
     visit: int
     status: str
@@ -458,12 +501,22 @@ class StepAgain(TypedDict):
 
 @exact
 class CallAgain(TypedDict):
+    """`address`, `name` and `occurrence` name it among the `exceptions` of a rewind."""
+
     node: str
+    address: str
     name: str
     occurrence: str
+    kind: Annotated[Literal["call", "child"], Field(description="`child`: a child run that has completed.")]
+    branch: Annotated[int, Field(description="The branch that made it.")]
     effect: Literal["none", "reversible", "irreversible"]
+    arguments: str
     result: Any
-    reused: Annotated[bool, Field(description="Answered from the journal; if false the call is made again.")]
+    reused: Annotated[
+        bool,
+        Field(description="Answered from the journal if its arguments are equal; if false it is made again."),
+    ]
+    exception: Annotated[bool, Field(description="Set apart from what is said of all calls.")]
 
 
 @exact
@@ -473,6 +526,31 @@ class ApprovalAgain(TypedDict):
     title: str
     status: ApprovalStatus
     outcome: str
+
+
+@exact
+class SignalAgain(TypedDict):
+    id: str
+    no: int
+    name: str
+
+
+@exact
+class PlaceDocument(TypedDict):
+    address: str
+    name: str
+    occurrence: str
+
+
+@exact
+class DecidedThere(TypedDict):
+    id: Id
+    node: str
+    title: str
+    status: ApprovalStatus
+    outcome: str
+    by: str
+    comment: str
 
 
 @exact
@@ -490,6 +568,138 @@ class PreviewDocument(TypedDict):
     ]
     approvals: Annotated[list[ApprovalAgain], Field(description="Approvals that are asked again.")]
     children: Annotated[list[Id], Field(description="Child runs under way that are cancelled.")]
+    signals: Annotated[
+        list[SignalAgain], Field(description="Signals that were taken since and lie in the mailbox again.")
+    ]
+    result_consumed: Annotated[
+        bool, Field(description="The parent has taken this run's result already: a rewind needs `detach`.")
+    ]
+    version: Annotated[int, Field(description="Of the run. Send it with the rewind.")]
+
+
+@exact
+class ForkPreviewDocument(TypedDict):
+    """What a fork would start with. Nothing has happened yet."""
+
+    checkpoint: int
+    branch: int
+    next: list[str]
+    asked_again: Annotated[
+        list[str], Field(description="Approvals that it stood directly behind: it goes back to them.")
+    ]
+    state: Object
+    kept: Annotated[list[CallAgain], Field(description="Calls of unfinished steps that it starts with.")]
+    not_kept: Annotated[
+        list[CallAgain],
+        Field(
+            description="Calls after the checkpoint: it makes those that it comes to, under keys of its own."
+        ),
+    ]
+    void_decisions: Annotated[int, Field(description="How many decisions before it count no more.")]
+
+
+@exact
+class BranchDocument(TypedDict):
+    """A line of checkpoints. `head`: where it stands, or was left."""
+
+    no: int
+    parent_branch: int | None
+    parent_checkpoint: int | None
+    head: int
+    checkpoints: Annotated[int, Field(description="How many are its own.")]
+    current: bool
+    label: str
+    author: Annotated[Any, Field(description="Who rewound to start it.")]
+    reason: str
+    calls: Literal["reuse", "again"]
+    exceptions: list[PlaceDocument]
+    created_at: Time
+
+
+@exact
+class BranchList(TypedDict):
+    items: list[BranchDocument]
+
+
+@exact
+class SideDocument(TypedDict):
+    run: Id
+    workflow: str
+    workflow_version: str
+    checkpoint: int
+    branch: int
+    next: list[str]
+    steps: Annotated[int, Field(description="How many led to it, those of a fork's origin included.")]
+    usage: UsageDocument
+    decisions: list[DecidedThere]
+
+
+@exact
+class StepThere(TypedDict):
+    run: Id
+    address: str
+    node: str
+    branch: int
+    visit: int
+    status: StepStatus
+    attempt: int
+    checkpoint: int | None
+
+
+@exact
+class CallThere(TypedDict):
+    run: Id
+    result: Any
+    arguments: str
+    reused_from: int | None
+
+
+@exact
+class CallBeside(TypedDict):
+    """A call with different results, or one that only one side has made: null on the other."""
+
+    node: str
+    address: str
+    name: str
+    occurrence: str
+    effect: Literal["none", "reversible", "irreversible"]
+    left: CallThere | None
+    right: CallThere | None
+
+
+@exact
+class ComparisonDocument(TypedDict):
+    """Two checkpoints. `patch` turns the state of the left one into that of the right one (RFC 6902)."""
+
+    left: SideDocument
+    right: SideDocument
+    patch: list[PatchOp]
+    common_steps: int
+    only_left: list[StepThere]
+    only_right: list[StepThere]
+    calls: list[CallBeside]
+
+
+@exact
+class BulkItem(TypedDict):
+    """What came of one run, or would come of it. `code` and `detail` say why it is refused."""
+
+    run: Id
+    workflow: str
+    status: RunStatus
+    version: int
+    refused: bool
+    code: str
+    detail: str
+
+
+@exact
+class BulkDocument(TypedDict):
+    dry_run: bool
+    done: Annotated[int, Field(description="How many runs it was done to; in a dry run, would be.")]
+    refused: int
+    items: Annotated[list[BulkItem], Field(description="In the order of ids, at most 200.")]
+    next: Annotated[Id | None, Field(description="`after` of the next request, if more runs match.")]
 
 
 @exact
@@ -611,7 +821,7 @@ def usage_document(spent: Spent) -> UsageDocument:
 
 
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
-    """A run, whole. Reads what it stands at, what it asks of people, and its relations: seven queries at most."""
+    """A run, whole. Reads what it stands at, what it asks of people, and its relations: eight queries at most."""
     head, fault = queries.head_or_fault(run)
     pending = queries.pending(run.pk)
     return {
@@ -629,6 +839,20 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "children": [_related_run(child) for child in queries.children_of(run.pk)],
         "hold": _hold(queries.hold_of(run)),
         "erasure": _erasure(run),
+        "forked_from": None
+        if run.forked_checkpoint is None
+        else {"run": _id(run.forked_from_id), "checkpoint": run.forked_checkpoint},
+        "forks": [_fork(fork) for fork in queries.forks_of(run.pk)],
+    }
+
+
+def _fork(fork: Run) -> ForkDocument:
+    assert fork.forked_checkpoint is not None
+    return {
+        "id": str(fork.pk),
+        "workflow": fork.workflow,
+        "status": RunStatus(fork.status),
+        "checkpoint": fork.forked_checkpoint,
     }
 
 
@@ -854,6 +1078,150 @@ def preview_document(preview: RewindPreview) -> PreviewDocument:
         "made": [_call_again(call) for call in preview.made],
         "approvals": [_approval_again(approval) for approval in preview.approvals],
         "children": [str(run.pk) for run in preview.stopped],
+        "signals": [{"id": one.sent_id, "no": one.no, "name": one.name} for one in preview.given_back],
+        "result_consumed": preview.consumed,
+        "version": preview.version,
+    }
+
+
+def fork_preview_document(preview: ForkPreview) -> ForkPreviewDocument:
+    return {
+        "checkpoint": preview.checkpoint,
+        "branch": preview.branch,
+        "next": preview.next,
+        "asked_again": preview.again,
+        "state": preview.state,
+        "kept": [_call_again(call) for call in preview.kept],
+        "not_kept": [_call_again(call) for call in preview.not_kept],
+        "void_decisions": preview.void,
+    }
+
+
+def branch_list(run: Run) -> BranchList:
+    """Every branch of a run, oldest first. Two queries."""
+    branches, heads = queries.branches_of(run.pk)
+    return {"items": [branch_document(branch, heads, current=run.branch) for branch in branches]}
+
+
+def branch_document(branch: Branch, heads: Mapping[int, tuple[int, int]], *, current: int) -> BranchDocument:
+    """heads: (last checkpoint, how many) by branch number."""
+    calls: Any = branch.calls
+    head, some = heads.get(branch.no, (branch.parent_checkpoint or 0, 0))
+    return {
+        "no": branch.no,
+        "parent_branch": branch.parent_branch,
+        "parent_checkpoint": branch.parent_checkpoint,
+        "head": head,
+        "checkpoints": some,
+        "current": branch.no == current,
+        "label": branch.label,
+        "author": branch.author,
+        "reason": branch.reason,
+        "calls": calls,
+        "exceptions": [
+            {"address": address, "name": name, "occurrence": occurrence}
+            for address, name, occurrence in branch.exceptions
+        ],
+        "created_at": _text(branch.created_at),
+    }
+
+
+def comparison_document(found: Comparison) -> ComparisonDocument:
+    return {
+        "left": _side(found.left),
+        "right": _side(found.right),
+        "patch": patch_between(found.left.state, found.right.state),
+        "common_steps": found.common,
+        "only_left": [_step_there(step) for step in found.only_left],
+        "only_right": [_step_there(step) for step in found.only_right],
+        "calls": [_call_beside(pair) for pair in found.calls],
+    }
+
+
+def _side(side: Side) -> SideDocument:
+    return {
+        "run": str(side.run.pk),
+        "workflow": side.run.workflow,
+        "workflow_version": side.run.workflow_version,
+        "checkpoint": side.checkpoint,
+        "branch": side.branch,
+        "next": _nodes(side.position),
+        "steps": len(side.steps),
+        "usage": usage_document(side.usage),
+        "decisions": [_decided_there(approval) for approval in side.decisions],
+    }
+
+
+def _decided_there(approval: Approval) -> DecidedThere:
+    vote = next((vote for vote in approval.votes.all() if vote.decisive), None)
+    return {
+        "id": str(approval.pk),
+        "node": approval.node,
+        "title": approval.title,
+        "status": ApprovalStatus(approval.status),
+        "outcome": approval.outcome,
+        "by": str(vote.user) if vote and vote.user else "system",
+        "comment": vote.comment if vote else "",
+    }
+
+
+def _step_there(step: Step) -> StepThere:
+    return {
+        "run": str(step.run_id),
+        "address": step.address,
+        "node": step.node,
+        "branch": step.branch,
+        "visit": step.visit,
+        "status": StepStatus(step.status),
+        "attempt": step.attempt,
+        "checkpoint": step.checkpoint,
+    }
+
+
+def _call_beside(pair: CallPair) -> CallBeside:
+    one = pair.left or pair.right
+    assert one is not None
+    effect: Any = one.effect
+    return {
+        "node": one.node,
+        "address": one.address,
+        "name": one.name,
+        "occurrence": one.occurrence,
+        "effect": effect,
+        "left": _call_there(pair.left),
+        "right": _call_there(pair.right),
+    }
+
+
+def _call_there(call: JournalEntry | None) -> CallThere | None:
+    if call is None:
+        return None
+    return {
+        "run": str(call.run_id),
+        "result": canonical.loads(call.result),
+        "arguments": call.arguments,
+        "reused_from": call.reused_from,
+    }
+
+
+def bulk_document(bulk: Bulk) -> BulkDocument:
+    return {
+        "dry_run": bulk.dry,
+        "done": len(bulk.done),
+        "refused": len(bulk.refused),
+        "items": [
+            {
+                "run": str(item.run.pk),
+                "workflow": item.run.workflow,
+                "status": RunStatus(item.run.status),
+                "version": item.run.version,
+                "refused": item.is_refused,
+                "code": item.refusal,
+                "detail": item.detail,
+            }
+            for item in bulk.items
+        ],
+        "next": _id(bulk.next),
     }
 
 
@@ -883,18 +1251,30 @@ def _node(workflow: Workflow, name: str) -> WorkflowNode:
 
 
 def _step_again(step: StepPreview) -> StepAgain:
-    return {"node": step.node, "visit": step.visit, "status": step.status, "checkpoint": step.checkpoint}
+    return {
+        "address": step.address,
+        "node": step.node,
+        "visit": step.visit,
+        "status": step.status,
+        "checkpoint": step.checkpoint,
+    }
 
 
 def _call_again(call: CallPreview) -> CallAgain:
     effect: Any = call.effect
+    kind: Any = call.kind
     return {
         "node": call.node,
+        "address": call.address,
         "name": call.name,
         "occurrence": call.occurrence,
+        "kind": kind,
+        "branch": call.branch,
         "effect": effect,
+        "arguments": call.arguments,
         "result": call.result,
         "reused": call.reused,
+        "exception": call.apart,
     }
 
 

@@ -112,6 +112,20 @@ class CheckpointList(Query):
     limit: Limit = PAGE
 
 
+class Compare(Query):
+    """Two checkpoints. Without the second, the one before the first."""
+
+    checkpoint: Annotated[int | None, Field(ge=0, description="Of this run; default where it stands.")] = None
+    branch: Annotated[int | None, Field(ge=1, description="Instead: where this branch of it stands.")] = None
+    other_run: Annotated[UUID | None, Field(description="The run of the second; default this one.")] = None
+    other_checkpoint: Annotated[
+        int | None, Field(ge=0, description="Of that run; default where it stands.")
+    ] = None
+    other_branch: Annotated[
+        int | None, Field(ge=1, description="Instead: where this branch of it stands.")
+    ] = None
+
+
 class StepList(Query):
     """Which steps."""
 

@@ -85,6 +85,17 @@ STEERING: Final = (
     "schema_violation",
 )
 KEEPING: Final = ("not_found", "missing_scope", "busy", "reason_required")
+FORKING: Final = (
+    "not_found",
+    "missing_scope",
+    "busy",
+    "unknown_checkpoint",
+    "unknown_workflow",
+    "checkpoint_removed",
+    "checkpoint_unreadable",
+    "erased",
+    "nothing_to_run",
+)
 ANSWERING: Final = (
     *PEOPLE,
     "checkpoint_unreadable",

@@ -9,6 +9,7 @@ from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
     "runs": views.Runs,
+    "runs/bulk": views.Bulk,
     "runs/<any_uuid:id>": views.RunDetail,
     "runs/<any_uuid:id>/history": views.RunHistory,
     "runs/<any_uuid:id>/checkpoints": views.RunCheckpoints,
@@ -16,6 +17,11 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/steps": views.RunSteps,
     "runs/<any_uuid:id>/rewind": views.Rewind,
     "runs/<any_uuid:id>/rewind/preview": views.RewindPreview,
+    "runs/<any_uuid:id>/fork": views.Fork,
+    "runs/<any_uuid:id>/fork/preview": views.ForkPreview,
+    "runs/<any_uuid:id>/branches": views.RunBranches,
+    "runs/<any_uuid:id>/branches/<int:no>": views.RunBranch,
+    "runs/<any_uuid:id>/compare": views.Compare,
     "runs/<any_uuid:id>/state": views.RunState,
     "runs/<any_uuid:id>/retry": views.Retry,
     "runs/<any_uuid:id>/decide": views.DecideRun,

@@ -15,6 +15,7 @@ from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
 from runs.api.parameters import cursor_of, query
 from runs.api.schema import (
     ANSWERING,
+    FORKING,
     ID_PARAMETER,
     IDEMPOTENCY_KEY,
     IF_MATCH,
@@ -29,7 +30,7 @@ from runs.api.schema import (
 from runs.engine import canonical
 from runs.errors import NotFound
 from runs.models import Approval, Run
-from runs.operations import ActionDecision, Answer, Idempotency
+from runs.operations import ActionDecision, Answer, At, Idempotency, Order
 from runs.policies import Actor
 
 
@@ -213,13 +214,17 @@ class RewindPreview(Endpoint):
         body=bodies.PreviewBody,
         headers=[ID_PARAMETER],
         answers={200: documents.PreviewDocument},
-        errors=STEERING,
+        errors=[*STEERING, "unknown_call"],
     )
     def post(self, request: Request, id: UUID) -> Response:
         query(request, parameters.NoQuery)
         body = read(request, bodies.PreviewBody)
         preview = operations.preview_rewind(
-            actor=actor_of(request), run_id=id, checkpoint=body.checkpoint, calls=body.calls
+            actor=actor_of(request),
+            run_id=id,
+            checkpoint=body.checkpoint,
+            calls=body.calls,
+            exceptions=[call.place for call in body.exceptions],
         )
         return rendered(documents.preview_document(preview))
 
@@ -234,9 +239,23 @@ class Rewind(Endpoint):
         headers=[ID_PARAMETER, IF_MATCH],
         answer_headers=OF_RUN,
         answers={202: documents.RunDocument},
-        errors=[*STEERING, "ambiguous_target", "unknown_lane", "result_already_consumed"],
+        errors=[
+            *STEERING,
+            "ambiguous_target",
+            "unknown_lane",
+            "result_already_consumed",
+            "unknown_call",
+            "field_not_editable",
+        ],
         examples={
-            "Again with another amount": {"checkpoint": 1, "reason": "wrong amount", "state": {"amount": 10}}
+            "Again with another amount": {"checkpoint": 1, "reason": "wrong amount", "state": {"amount": 10}},
+            "One call again": {
+                "checkpoint": 1,
+                "reason": "the mail did not arrive",
+                "exceptions": [
+                    {"address": "5b1f0c9a7e215b1f0c9a7e215b1f0c9a", "name": "send", "occurrence": "0"}
+                ],
+            },
         },
     )
     def post(self, request: Request, id: UUID) -> Response:
@@ -249,11 +268,170 @@ class Rewind(Endpoint):
             reason=body.reason,
             changes=body.state,
             calls=body.calls,
+            exceptions=[call.place for call in body.exceptions],
             version=parameters.version(request, body.version),
             lane=body.lane,
             detach=body.detach,
         )
         return _run(actor_of(request), run, status=202)
+
+
+class ForkPreview(Endpoint):
+    reads = frozenset({"POST"})
+
+    @described(
+        operation_id="preview_fork",
+        summary="Look at what a fork would start with",
+        body=bodies.ForkPreviewBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.ForkPreviewDocument},
+        errors=FORKING,
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.ForkPreviewBody)
+        preview = operations.preview_fork(actor=actor_of(request), run_id=id, checkpoint=body.checkpoint)
+        return rendered(documents.fork_preview_document(preview))
+
+
+class Fork(Endpoint):
+    document = "state"
+
+    @described(
+        operation_id="fork_run",
+        summary="Start a new run from a checkpoint of this one",
+        description="Whatever this run is doing, also if it has ended. The new run acts for the same requester, has a "
+        "history of its own and starts with the calls before the checkpoint; no decision is valid in it.",
+        body=bodies.ForkBody,
+        headers=[ID_PARAMETER, IDEMPOTENCY_KEY],
+        answer_headers=OF_SUBMISSION,
+        answers={201: documents.RunDocument, 200: documents.RunDocument},
+        errors=[
+            *FORKING,
+            "reason_required",
+            "schema_violation",
+            "field_not_editable",
+            "ambiguous_target",
+            "unknown_lane",
+            "invalid_idempotency_key",
+            "key_reused",
+        ],
+        examples={"With another amount": {"checkpoint": 1, "reason": "what if", "state": {"amount": 10}}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        key = parameters.idempotency_key(request)
+        body = read(request, bodies.ForkBody)
+        forked = operations.fork(
+            actor=actor_of(request),
+            run_id=id,
+            checkpoint=body.checkpoint,
+            reason=body.reason,
+            changes=body.state,
+            lane=body.lane,
+            idempotency=None
+            if key is None
+            else Idempotency("fork", key, canonical.digest({"run": str(id), **body.model_dump()})),
+        )
+        headers = {"Location": f"/api/v1/runs/{forked.run.pk}"}
+        if forked.replayed:
+            headers["Idempotent_Replayed"] = "true"
+        return _run(actor_of(request), forked.run, status=200 if forked.replayed else 201, **headers)
+
+
+class RunBranches(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="list_branches",
+        summary="List the branches of a run: where each left, who rewound and why",
+        headers=[ID_PARAMETER],
+        answers={200: documents.BranchList},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        return rendered(documents.branch_list(queries.run(actor_of(request).project.pk, id)))
+
+
+class RunBranch(Endpoint):
+    @described(
+        operation_id="label_branch",
+        summary="Give a branch a name",
+        body=bodies.BranchBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.BranchDocument},
+        errors=["not_found", "unknown_branch", "missing_scope", "not_a_candidate", "self_approval", "busy"],
+        examples={"A name": {"label": "with the old prices"}},
+    )
+    def patch(self, request: Request, id: UUID, no: int) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.BranchBody)
+        branch = operations.label_branch(actor=actor_of(request), run_id=id, branch=no, label=body.label)
+        run = queries.run(actor_of(request).project.pk, id)
+        _, heads = queries.branches_of(run.pk)
+        return rendered(documents.branch_document(branch, heads, current=run.branch))
+
+
+class Compare(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="compare_checkpoints",
+        summary="Hold two checkpoints side by side: of one branch, of two, or of two runs",
+        query=parameters.Compare,
+        headers=[ID_PARAMETER],
+        answers={200: documents.ComparisonDocument},
+        errors=[
+            "not_found",
+            "unknown_checkpoint",
+            "unknown_branch",
+            "checkpoint_unreadable",
+            "missing_scope",
+        ],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        wanted, actor = query(request, parameters.Compare), actor_of(request)
+        left = At(checkpoint=wanted.checkpoint, branch=wanted.branch)
+        right = At(wanted.other_run, wanted.other_checkpoint, wanted.other_branch)
+        if right == At():
+            left, right = operations.compared_with(actor=actor, run_id=id, left=left), left
+        found = operations.compare(actor=actor, run_id=id, left=left, right=right)
+        return rendered(documents.comparison_document(found))
+
+
+class Bulk(Endpoint):
+    @described(
+        operation_id="bulk",
+        summary="Rewind, retry or cancel the runs that match a filter",
+        description="Look first: `dry_run` (the default) says how many runs match, and which would be refused and why. "
+        "Then each run is done in a transaction of its own, in the order of ids, at most 200 a request; what is refused "
+        "holds up no other run.",
+        body=bodies.BulkBody,
+        answers={200: documents.BulkDocument},
+        errors=["selection_changed", "reason_required", "missing_scope", "not_found"],
+        examples={
+            "Which would go on": {"verb": "retry", "filter": {"status": "failed", "workflow": "refund"}},
+            "Cancel what a shop had started": {
+                "verb": "cancel",
+                "filter": {"labels": {"shop": "berlin"}},
+                "reason": "the shop has closed",
+                "dry_run": False,
+            },
+        },
+    )
+    def post(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.BulkBody)
+        done = operations.bulk(
+            actor=actor_of(request),
+            order=Order(body.verb, body.reason, body.checkpoint, body.node, body.calls),
+            which=_filter(body.filter),
+            dry=body.dry_run,
+            expect=body.expect,
+            after=body.after,
+        )
+        return rendered(documents.bulk_document(done))
 
 
 class RunState(Endpoint):
@@ -274,6 +452,7 @@ class RunState(Endpoint):
             "ambiguous_target",
             "unknown_lane",
             "event_not_allowed",
+            "field_not_editable",
         ],
         examples={
             "Another note": {"version": 7, "changes": {"note": "y"}, "reason": "the customer called"},
@@ -697,6 +876,17 @@ def _idempotency(key: str | None, body: bodies.Submission) -> Idempotency | None
     if key is None:
         return None
     return Idempotency("runs", key, canonical.digest(body.model_dump()))
+
+
+def _filter(told: bodies.BulkFilter) -> queries.RunFilter:
+    return queries.RunFilter(
+        status=told.status or "",
+        workflow=told.workflow or "",
+        labels=told.labels,
+        created_from=told.created_from,
+        created_until=told.created_until,
+        ids=told.ids,
+    )
 
 
 def _kind(code: str) -> documents.ProblemKind:

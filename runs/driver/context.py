@@ -89,6 +89,8 @@ class Context(Waits):
 
     run_id, node, attempt: where this is. key: the step's idempotency key; inside a call, the call's.
     earlier: attempts before the last Retry; what a policy allows counts from there.
+    generations: of single calls of this step, by name and occurrence, where it is not `generation`. draws: the run and the
+    generation from which chance is drawn, for a step that a fork goes on with; else this run's.
     """
 
     run_id: str
@@ -101,6 +103,8 @@ class Context(Waits):
     port: Port
     failures: Mapping[str, Any] = field(default_factory=dict)
     earlier: int = 0  # attempts before the last Retry
+    generations: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    draws: tuple[str, int] | None = None
     _entries: dict[tuple[str, str], Entry] | None = None
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -463,7 +467,11 @@ class Context(Waits):
         return self._counts[label] - 1
 
     def _key_of(self, label: str, occurrence: str) -> str:
-        parts = "\n".join([self.run_id, self.address, label, occurrence, str(self.generation)])
+        generation = self.generations.get((label, occurrence), self.generation)
+        return self._hash(self.run_id, generation, label, occurrence)
+
+    def _hash(self, run_id: str, generation: int, label: str, occurrence: str) -> str:
+        parts = "\n".join([run_id, self.address, label, occurrence, str(generation)])
         return hashlib.sha256(parts.encode()).hexdigest()[:40]
 
     def _known(self, request: Request) -> str | None:
@@ -561,7 +569,8 @@ class Context(Waits):
         _check_place(label, "0" if key is None else key, "none")
         with self._lock:
             occurrence = self._place(label, key)
-        return self._key_of(label, occurrence)
+        run_id, generation = self.draws or (self.run_id, self.generation)
+        return self._hash(run_id, generation, label, occurrence)
 
     # ---- what it says while it runs
 
@@ -667,7 +676,7 @@ class Context(Waits):
         """The arguments a person edited at this approval, in the node that rechecks them; None on any other way here."""
         if node not in self.answers:
             return None
-        answer = self._answer(node)
+        answer = copy.deepcopy(self.answers[node])
         actions = {action["key"]: action for action in answer["actions"]}
         action = actions.get(key) if key is not None else next(iter(actions.values()), None)
         return dict(action["args"]) if action and answer["outcome"] == "edit" else None
@@ -695,7 +704,10 @@ class Context(Waits):
         if node not in self.answers:
             raise NotApproved(f"Nothing was decided at {node!r} on the way here.", node=node)
         # It is part of the run's position; what a node has is its own.
-        return copy.deepcopy(self.answers[node])
+        answer = copy.deepcopy(self.answers[node])
+        if answer.get("void"):
+            raise AskAgain(node, answer["void"])
+        return answer
 
 
 def _check_place(label: Any, occurrence: Any, effect: str) -> None:

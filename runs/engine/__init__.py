@@ -2,12 +2,12 @@
 
 Authors import from here:
 
-    from runs.engine import Action, Ask, Retry, Workflow, START, END, append
+    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, append
 """
 
 from runs.engine.graph import END, START
 from runs.engine.retry import Retry
-from runs.engine.state import append
+from runs.engine.state import Editable, append
 from runs.engine.waits import Child, Question, Signal, Timer
 from runs.engine.workflow import Action, Ask, Workflow
 
@@ -17,6 +17,7 @@ __all__ = [
     "Action",
     "Ask",
     "Child",
+    "Editable",
     "Question",
     "Retry",
     "Signal",

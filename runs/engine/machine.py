@@ -65,6 +65,23 @@ def start(run: Aggregate) -> Transition:
     )
 
 
+def fork(position: dict[str, Any], facts: dict[str, Json]) -> Transition:
+    """The first transition of a fork: it stands where its origin stood. position: as `forking.detach` left it.
+
+    facts: what the history says about it (from, checkpoint, reason).
+    """
+    steps = at.live_steps(position)
+    if not steps:
+        raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
+    return Transition(
+        events=[Event("run_forked", {**facts, "state": at.state(position)})],
+        checkpoint=Checkpoint("input", ()),
+        status=RunStatus.QUEUED,
+        next_steps=steps,
+        waiting_steps=at.opened_steps(position),
+    )
+
+
 def complete(run: Aggregate, step: LiveStep, update: Any) -> Transition:
     """A node returned. Raises a `StepError` if its update cannot be taken; then nothing has changed."""
     return settle(run, step, resolve(run, step, update))

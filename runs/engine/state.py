@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
 from runs.engine import canonical
@@ -41,6 +42,29 @@ class _Append:
 
 append: Final = _Append()
 
+EDITORS: Final = ("reviewer", "operator")
+
+
+class Editable:
+    """Who may replace a field of the state: `Annotated[str, Editable("reviewer")]`. Without it operators may, and nobody else.
+
+    roles: `reviewer` (those who may decide about the run) besides operators, or `operator`; none at all: nobody, ever.
+    `json_schema_extra={"editable_by": "reviewer"}` says the same, and an empty list there means nobody.
+    """
+
+    def __init__(self, *roles: str) -> None:
+        self.roles = _known_editors(roles)
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
+        return {**handler(core), "editable_by": list(self.roles)}
+
+
+def _known_editors(roles: Sequence[str]) -> tuple[str, ...]:
+    unknown = [role for role in roles if role not in EDITORS]
+    if unknown:
+        raise WorkflowError(f"Editable knows the roles {' and '.join(EDITORS)}, not {unknown[0]!r:.100}.")
+    return tuple(role for role in EDITORS if role in roles or role == "operator") if roles else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -58,6 +82,7 @@ class StateSchema:
         self.model = model
         self.fields = model.model_fields
         self.appending = frozenset(name for name, info in self.fields.items() if append in info.metadata)
+        self.editors = {name: _editors_of(info) for name, info in self.fields.items()}
         self._whole = bool(
             model.__pydantic_decorators__.model_validators
             or model.__pydantic_post_init__
@@ -240,6 +265,20 @@ class StateSchema:
     def _settled(self, value: Any, stored: Json) -> Json:
         """Sets in a fixed order: Python's own differs from process to process."""
         return _sorted_sets(value, stored) if self._has_sets else stored
+
+
+def _editors_of(info: FieldInfo) -> tuple[str, ...]:
+    """The roles that may edit a field by hand."""
+    marks = [mark for mark in info.metadata if isinstance(mark, Editable)]
+    if marks:
+        return marks[-1].roles
+    extra = info.json_schema_extra
+    if isinstance(extra, dict) and "editable_by" in extra:
+        told = extra["editable_by"]
+        return _known_editors(
+            [told] if isinstance(told, str) else [str(role) for role in cast(list[Json], told)]
+        )
+    return ("operator",)
 
 
 def _path(key: Any) -> str:

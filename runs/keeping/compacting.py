@@ -42,6 +42,11 @@ def _branch_points(run: Run) -> Iterable[int]:
     return (no for no in rows.values_list("parent_checkpoint", flat=True) if no is not None)
 
 
+def _fork_points(run: Run) -> Iterable[int]:
+    rows = Run.objects.filter(forked_from=run, forked_checkpoint__isnull=False)
+    return (no for no in rows.values_list("forked_checkpoint", flat=True) if no is not None)
+
+
 def _ends(run: Run) -> Iterable[int]:
     rows = Checkpoint.objects.filter(run=run).order_by("branch").values("branch")
     return [run.head, *rows.annotate(last=models.Max("no")).values_list("last", flat=True)]
@@ -52,6 +57,7 @@ KEPT: Final[dict[str, Callable[[Run], Iterable[int]]]] = {
     "approvals, as they were asked": _parked,
     "approvals, as they were answered": _answers,
     "branch points": _branch_points,
+    "where forks began": _fork_points,
     "the end of every branch": _ends,
 }
 

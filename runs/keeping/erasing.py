@@ -40,7 +40,7 @@ NOTHING: Final = "null"
 CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
     Event: {"payload": None, "salt": None},
     Checkpoint: {"snapshot": store.ERASED, "patch": None, "snapshot_no": F("no"), "reason": ""},
-    Branch: {"reason": ""},
+    Branch: {"reason": "", "label": "", "exceptions": [], "generations": {}},
     Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "occurrence": ""},
     Revision: {"document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "comment": ""},
     Vote: {

@@ -3,9 +3,10 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Q, Value
 from django.db.models.functions import Now
 
+from runs.engine import canonical
 from runs.engine.status import TERMINAL, RunStatus, StepStatus
 from runs.models.people import ApiToken, Project, User
 
@@ -40,6 +41,7 @@ class Run(models.Model):
     epoch: the run's fence, raised by rewind and cancel. head: the checkpoint the run stands at; checkpoint_no: the last
     number given. seq, head_hash, prev_hash: end of the history. snapshot_no, patch_weight, snapshot_size: when the next
     snapshot is due (0: the next checkpoint is one). parent, root: the run that started this one, and the first of the tree.
+    forked_from, forked_checkpoint: the run and the checkpoint of it at which this one began, if it is a fork.
     deadline: how many seconds the run may take, people's time not counted; deadline_at: when they are over if nothing stops
     the clock; time_left: seconds left while it stands.
     erasure: by whom and why its content was erased.
@@ -56,6 +58,10 @@ class Run(models.Model):
         "self", on_delete=models.SET_NULL, null=True, related_name="children", db_index=False
     )
     root = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    forked_from = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, related_name="forks", db_index=False
+    )
+    forked_checkpoint = models.IntegerField(null=True)
     requester = models.ForeignKey(User, on_delete=models.PROTECT, related_name="requested_runs")
     token = models.ForeignKey(ApiToken, on_delete=models.SET_NULL, null=True, related_name="runs")
     labels = models.JSONField(default=dict)
@@ -97,6 +103,9 @@ class Run(models.Model):
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
             models.Index(fields=["root"], condition=Q(root__isnull=False), name="run_of_root"),
+            models.Index(
+                fields=["forked_from"], condition=Q(forked_from__isnull=False), name="run_of_origin"
+            ),
         ]
         constraints = [
             models.CheckConstraint(
@@ -117,6 +126,10 @@ class Run(models.Model):
                 name="run_erased_is_told",
             ),
             models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
+            models.CheckConstraint(
+                condition=Q(forked_from__isnull=True) | Q(forked_checkpoint__isnull=False),
+                name="run_fork_has_checkpoint",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -128,7 +141,12 @@ class Run(models.Model):
 
 
 class Branch(models.Model):
-    """A line of checkpoints. A rewind starts a new one; `generation` is the branch of the last rewind with calls=again."""
+    """A line of checkpoints. A rewind starts a new one; `generation` is the branch of the last rewind with calls=again.
+
+    exceptions: calls that were set apart from `calls`, each as [address, name, occurrence]. generations: by the text of such a
+    place, the generation of a call where it is not that of the branch; handed on to branches that start here.
+    draws: of a fork, by address of a step that was under way, the run and the generation from which it goes on drawing chance.
+    """
 
     pk = models.CompositePrimaryKey("run_id", "no")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="branches", db_index=False)
@@ -137,7 +155,11 @@ class Branch(models.Model):
     parent_checkpoint = models.IntegerField(null=True)
     epoch = models.IntegerField()
     calls = models.CharField(max_length=8, default="reuse")
+    exceptions = models.JSONField(db_default=Value([], models.JSONField()), default=list)
     generation = models.IntegerField(default=0)
+    generations = models.JSONField(db_default=Value({}, models.JSONField()), default=dict)
+    draws = models.JSONField(null=True)
+    label = models.CharField(max_length=100, db_default="", default="")
     author = models.JSONField(null=True)
     reason = models.TextField(default="")
     created_at = models.DateTimeField(db_default=Now())
@@ -151,6 +173,20 @@ class Branch(models.Model):
                 name="branch_has_parent_but_first",
             ),
         ]
+
+    def reuses(self, address: str, name: str, occurrence: str) -> bool:
+        """Whether this branch takes the result of a call from one that was left behind."""
+        return (self.calls == "reuse") != ([address, name, occurrence] in self.exceptions)
+
+    def generation_of(self, address: str, name: str, occurrence: str) -> int:
+        """The branch of the last rewind that had this call made again."""
+        found: int = self.generations.get(place_of(address, name, occurrence), self.generation)
+        return found
+
+
+def place_of(address: str, name: str, occurrence: str) -> str:
+    """A call's place as one text, as `Branch.generations` has it."""
+    return canonical.dumps([address, name, occurrence])
 
 
 class Checkpoint(models.Model):
@@ -270,8 +306,8 @@ class JournalEntry(models.Model):
 
     kind: call, or what was waited for; `first` is which of several, with its answer. An answer that makes a checkpoint is kept
     by a rewind to it: its `after` is the head before. reused_from: the branch whose entry answered it instead of the call
-    being made again. arguments: as canonical
-    JSON text, cut where it is long. undo: how it could be taken back, as canonical JSON text: function, args, kwargs.
+    being made again; 0 in a fork, for what its origin did. arguments: as canonical JSON text, cut where it is long. undo:
+    how it could be taken back, as canonical JSON text: function, args, kwargs.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address", "name", "occurrence")

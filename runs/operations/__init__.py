@@ -1,24 +1,26 @@
 """The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
 
 from runs.engine.approval import ActionDecision
+from runs.operations.bulk import Bulk, Item, Order, bulk
+from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
+from runs.operations.forking import Forked, fork, label_branch
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
-from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
-from runs.operations.registering import register_workflows
-from runs.operations.signalling import Signalled, signal
-from runs.operations.steering import (
+from runs.operations.previewing import (
     CallPreview,
+    ForkPreview,
     RetryPreview,
     RewindPreview,
     StepPreview,
-    cancel,
-    edit_state,
+    preview_fork,
     preview_retry,
     preview_rewind,
-    retry,
-    rewind,
 )
+from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
+from runs.operations.registering import register_workflows
+from runs.operations.signalling import Signalled, signal
+from runs.operations.steering import cancel, edit_state, retry, rewind
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
@@ -29,12 +31,21 @@ __all__ = [
     "RETENTION_BEAT",
     "ActionDecision",
     "Answer",
+    "At",
+    "Bulk",
+    "CallPair",
     "CallPreview",
+    "Comparison",
     "Decided",
+    "ForkPreview",
+    "Forked",
     "Idempotency",
+    "Item",
     "Kept",
+    "Order",
     "RetryPreview",
     "RewindPreview",
+    "Side",
     "Signalled",
     "StepPreview",
     "Submitted",
@@ -43,16 +54,22 @@ __all__ = [
     "advance",
     "advance_alone",
     "audit_denied",
+    "bulk",
     "cancel",
+    "compare",
+    "compared_with",
     "create_token",
     "decide",
     "edit_state",
     "erase",
     "expire",
+    "fork",
     "hold",
     "keep_house",
+    "label_branch",
     "leave",
     "only_approval",
+    "preview_fork",
     "preview_retry",
     "preview_rewind",
     "register_workflows",

@@ -111,7 +111,7 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
         raise RunCancelled()
     _check_tree(parent, one)
     everywhere = store.children_at(parent, address, one.place)
-    done = _completed(parent, everywhere, one)
+    done = _completed(parent, address, everywhere, one)
     if done is not None:
         return done
     for old in everywhere:
@@ -141,12 +141,12 @@ def _mended(parent: Run, address: str, one: Wanted) -> Run | None:
     return seen.run
 
 
-def _completed(parent: Run, everywhere: Sequence[Child], one: Wanted) -> Run | None:
+def _completed(parent: Run, address: str, everywhere: Sequence[Child], one: Wanted) -> Run | None:
     """A child that a branch left behind has completed, if this branch reuses what was done there."""
     done = [
         old.run for old in everywhere if old.run.status == RunStatus.COMPLETED and old.digest == one.digest
     ]
-    if not done or Branch.objects.get(run=parent, no=parent.branch).calls != "reuse":
+    if not done or not Branch.objects.get(run=parent, no=parent.branch).reuses(address, *one.place):
         return None
     return done[0]
 

@@ -72,7 +72,7 @@ def submit(
         if idempotency and not store.take_key(
             actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
         ):
-            return Submitted(_earlier(actor, idempotency), replayed=True)
+            return Submitted(earlier(actor, idempotency), replayed=True)
         begin(run, chosen, state, actor=actor.as_dict())
         run.refresh_from_db()
         return Submitted(run, replayed=False)
@@ -98,6 +98,14 @@ def begin(run: Run, chosen: Workflow, state: dict[str, Json], *, actor: Json) ->
     commit(run, machine.start(facts), position=document, actor=actor)
 
 
+def begin_fork(
+    run: Run, position: dict[str, Any], facts: dict[str, Json], *, actor: Json, reason: str, draws: Json
+) -> None:
+    """Store a fork with its first transition; what was to do in its origin is ready."""
+    store.insert_run(run, draws=draws)
+    commit(run, machine.fork(position, facts), position=position, actor=actor, reason=reason)
+
+
 def _checked_deadline(deadline: str | float) -> float:
     try:
         length = seconds(deadline, where="submit", what="deadline")
@@ -119,7 +127,8 @@ def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     return given
 
 
-def _earlier(actor: Actor, idempotency: Idempotency) -> Run:
+def earlier(actor: Actor, idempotency: Idempotency) -> Run:
+    """What an earlier request with this key has made. Raises `KeyReused` if its body was another."""
     record = IdempotencyRecord.objects.select_related("run").get(
         project=actor.project, endpoint=idempotency.endpoint, key=idempotency.key
     )

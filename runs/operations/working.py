@@ -279,6 +279,8 @@ class Slice:
             port=_Port(self),
             failures=at.errors(self.run.position, lane),
             earlier=held.earlier,
+            generations=self._generations(),
+            draws=self._draws(),
         )
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
         limit = self.workflow.nodes[held.step.node].timeout
@@ -290,6 +292,22 @@ class Slice:
             seconds=None if limit is None else max(0.0, limit - held.worked),
         )
         return run_step(scope, self.run.position, items=self._items)
+
+    def _generations(self) -> dict[tuple[str, str], int]:
+        """Of single calls of this step that a rewind has set apart."""
+        if not self.branch.generations:
+            return {}
+        places = [(canonical.loads(place), number) for place, number in self.branch.generations.items()]
+        return {
+            (name, occurrence): number
+            for (address, name, occurrence), number in places
+            if address == self.held.step.address
+        }
+
+    def _draws(self) -> tuple[str, int] | None:
+        """Where chance comes from, for a step that was under way when the run was forked: what it drew stays the same."""
+        told = (self.branch.draws or {}).get(self.held.step.address)
+        return None if told is None else (str(told[0]), int(told[1]))
 
     def _items(self) -> list[Json]:
         """What the fan-out around this item has listed."""

@@ -1,5 +1,6 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
-(`committing`), read a run (`reading`), and what the sweeper looks for (`due`, `children`, `keeper`).
+(`committing`), give a fork what it starts with (`forking`), read a run (`reading`), and what the sweeper looks for (`due`,
+`children`, `keeper`).
 
 Lock order, everywhere: run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
@@ -18,7 +19,7 @@ from runs.store.children import (
     visible_child,
 )
 from runs.store.claiming import Claimed, Held, check_fence, check_held, claim, lapse
-from runs.store.committing import NewBranch, Writer, commit, insert_run
+from runs.store.committing import CallAt, NewBranch, Writer, commit, insert_run
 from runs.store.connection import (
     LOST,
     disconnect,
@@ -40,6 +41,7 @@ from runs.store.due import (
     unhinted_steps,
     wake_all,
 )
+from runs.store.forking import hand_down, handed_down
 from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
 from runs.store.keys import take_key
@@ -48,6 +50,7 @@ from runs.store.reading import (
     approved_digest,
     journal,
     lineage,
+    lineage_at,
     lock_run,
     missing_checkpoint,
     read_position,
@@ -74,6 +77,7 @@ __all__ = [
     "LOST",
     "PATCH_OVERHEAD",
     "Awake",
+    "CallAt",
     "Claimed",
     "Committed",
     "Held",
@@ -100,6 +104,8 @@ __all__ = [
     "due_waits",
     "ended_children",
     "free_signals",
+    "hand_down",
+    "handed_down",
     "has_stopped_ancestor",
     "insert_run",
     "is_connected",
@@ -108,6 +114,7 @@ __all__ = [
     "lapse",
     "lapsed_steps",
     "lineage",
+    "lineage_at",
     "linked",
     "lock_run",
     "missing_checkpoint",

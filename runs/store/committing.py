@@ -30,6 +30,7 @@ from runs.models import (
     Stop,
     Wait,
 )
+from runs.models.runs import place_of
 from runs.store.children import left_children
 from runs.store.claiming import Held, check_fence
 from runs.store.connection import now
@@ -37,15 +38,18 @@ from runs.store.history import linked
 from runs.store.waits import answered, asked_before, open_waits
 from runs.store.weights import Weights
 
+CallAt = tuple[str, str, str]  # address, name and occurrence of a call
+
 
 @dataclass(frozen=True, slots=True)
 class NewBranch:
-    """A branch that a rewind starts."""
+    """A branch that a rewind starts. exceptions: calls that are not treated as `calls` says."""
 
     parent_checkpoint: int
     calls: str
     author: Json
     reason: str
+    exceptions: Sequence[CallAt] = ()
 
 
 def commit(
@@ -81,11 +85,11 @@ def commit(
     return run
 
 
-def insert_run(run: Run) -> None:
+def insert_run(run: Run, *, draws: Json = None) -> None:
     """Store a new run's row and its first branch; `commit` of its first transition follows."""
     run.head_hash = run.prev_hash = chain.GENESIS
     run.save(force_insert=True)
-    Branch.objects.create(run=run, no=1, epoch=1)
+    Branch.objects.create(run=run, no=1, epoch=1, draws=draws)
 
 
 @dataclass(slots=True)
@@ -207,6 +211,7 @@ class Writer:
         origin = Checkpoint.objects.get(run=self.run, no=new.parent_checkpoint)
         parent = Branch.objects.get(run=self.run, no=origin.branch)
         no = (last.no if last else 0) + 1
+        default = no if new.calls == "again" else parent.generation
         Branch.objects.create(
             run=self.run,
             no=no,
@@ -214,7 +219,10 @@ class Writer:
             parent_checkpoint=new.parent_checkpoint,
             epoch=self.run.epoch,
             calls=new.calls,
-            generation=no if new.calls == "again" else parent.generation,
+            exceptions=[list(place) for place in new.exceptions],
+            generation=default,
+            generations=_generations(parent, new, no),
+            draws=parent.draws,
             author=new.author,
             reason=new.reason,
         )
@@ -454,6 +462,13 @@ class Writer:
             self._set(deadline_at=None, time_left=left)
         else:
             self._set(deadline_at=self.moment + timedelta(seconds=left), time_left=None)
+
+
+def _generations(parent: Branch, new: NewBranch, no: int) -> dict[str, int]:
+    """The generations of single calls on a new branch: those of its parent, unless all are made again."""
+    if new.calls == "again":
+        return {place_of(*place): parent.generation_of(*place) for place in new.exceptions}
+    return {**parent.generations, **{place_of(*place): no for place in new.exceptions}}
 
 
 def _is_for_people(run: Run) -> bool:

@@ -115,6 +115,18 @@ def lineage(run_id: uuid.UUID, branch: int) -> dict[int, int | None]:
     return line_of(branch, {row.no: (row.parent_branch, row.parent_checkpoint) for row in rows})
 
 
+def lineage_at(run_id: uuid.UUID, checkpoint: int) -> dict[int, int]:
+    """What a checkpoint can see: its branch and the ancestors, each with the first `after` that counts no more.
+
+    A journal entry is visible if its `after` is smaller; a step if its checkpoint is not larger.
+    """
+    branch = Checkpoint.objects.filter(run=run_id, no=checkpoint).values_list("branch", flat=True).first()
+    if branch is None:
+        raise missing_checkpoint(run_id, checkpoint)
+    line = lineage(run_id, branch)
+    return {no: checkpoint if limit is None else min(limit, checkpoint) for no, limit in line.items()}
+
+
 def sight(run_id: uuid.UUID, branch: int) -> Callable[[int, int], bool]:
     """Whether a branch sees what was written on a branch after a checkpoint."""
     return partial(sees, lineage(run_id, branch))
@@ -136,7 +148,7 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
     everywhere = JournalEntry.objects.filter(run=run_id, branch__in=range(1, branch.no + 1), address=address)
     for row in everywhere:
         visible = sees(row.branch, row.after)
-        if visible or branch.calls == "reuse":
+        if visible or branch.reuses(address, row.name, row.occurrence):
             entries.append(
                 Entry(
                     row.name,

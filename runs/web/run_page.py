@@ -18,8 +18,9 @@ from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, liv
 from runs.engine.position import state as state_of
 from runs.errors import HitlError
 from runs.models import Approval, Checkpoint, Event, JournalEntry, LogLine, Run
-from runs.operations import RetryPreview, RewindPreview
+from runs.operations import CallPreview, RetryPreview, RewindPreview
 from runs.queries import Moment
+from runs.store import CallAt
 from runs.templatetags import hidden, pretty, words
 from runs.web import sentence, signs
 
@@ -28,6 +29,7 @@ SHORT: Final = 60
 
 EVENTS: Final = {
     "run_submitted": "submitted",
+    "run_forked": "forked",
     "run_completed": "completed",
     "run_failed": "failed",
     "run_cancelled": "cancelled",
@@ -90,6 +92,7 @@ class Selected:
     author: str
     reason: str
     can_rewind: bool
+    can_fork: bool
     views: list[Link]
     lines: list[pretty.Line]
     label: str
@@ -171,12 +174,13 @@ def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) 
         notes.append(f"by {point.author.get('name', 'somebody')}")
     if is_left(line, point.branch, point.no):
         notes.append(f"left behind, branch {point.branch}")
-    node = point.node or {"input": "input", "edit": "state"}.get(point.kind, point.kind)
+    first = "input" if run.forked_checkpoint is None else "fork"
+    node = point.node or {"input": first, "edit": "state"}.get(point.kind, point.kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
 
-def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool) -> Selected:
+def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool, may_fork: bool) -> Selected:
     """One checkpoint: the difference to the one before, its state, or the whole position."""
     point = moment.checkpoint
     row = checkpoint_row(point, run=run, line=line, may_steer=may_steer)
@@ -194,6 +198,7 @@ def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool
         author=str((point.author or {}).get("name", "")),
         reason=point.reason,
         can_rewind=row.can_rewind and bool(live_steps(moment.position)),
+        can_fork=may_fork and bool(live_steps(moment.position)),
         views=[Link(word, f"{base}?{urlencode({'show': key})}", key == show) for key, word in SHOWN.items()],
         lines=lines,
         label={"difference": "Difference of state", "state": "State", "update": "Position"}[show],
@@ -205,7 +210,9 @@ def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool
 
 
 def effect_row(entry: JournalEntry) -> EffectRow:
-    state = f"reused from branch {entry.reused_from}" if entry.reused_from else "done once"
+    state = "done once"
+    if entry.reused_from is not None:
+        state = f"reused from branch {entry.reused_from}" if entry.reused_from else "done by its origin"
     return EffectRow(
         entry.node,
         entry.name,
@@ -397,6 +404,46 @@ def preview_effects(preview: RewindPreview) -> list[EffectRow]:
         EffectRow(call.node, call.name, call.effect, receipt(call.result), "", state)
         for call in preview.effects
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A call that may come up again. place: as the form names it; chosen: what was said of it apart from the others."""
+
+    node: str
+    name: str
+    effect: str
+    receipt: SafeString
+    kind: str
+    place: str
+    chosen: str
+
+
+APART: Final = "call:"
+
+
+def calls_again(made: Sequence[CallPreview], post: Mapping[str, str]) -> list[CallRow]:
+    """Every call after the checkpoint; those that did something to the world first."""
+    rows = [
+        CallRow(
+            call.node,
+            call.name if call.occurrence == "0" else f"{call.name} ({call.occurrence})",
+            call.effect,
+            receipt(call.result if call.kind == "call" else call.result["run"]),
+            call.kind,
+            f"{APART}{canonical.dumps(list(call.place))}",
+            post.get(f"{APART}{canonical.dumps(list(call.place))}", ""),
+        )
+        for call in made
+    ]
+    return sorted(rows, key=lambda row: row.effect == "none")
+
+
+def set_apart(post: Mapping[str, str], calls: str) -> list[CallAt]:
+    """The calls of which something else was said than of all. Raises `InvalidJson` for names that we did not make."""
+    named = [name for name, said in post.items() if name.startswith(APART) and said not in ("", calls)]
+    places = [canonical.parse(name.removeprefix(APART)) for name in named]
+    return [(str(address), str(name), str(occurrence)) for address, name, occurrence in places]
 
 
 # ---- inside

@@ -70,6 +70,7 @@ def index(request: Request) -> HttpResponse:
         "older": _older(found, status=status, workflow=workflow),
         "newest": _list_url(status=status, workflow=workflow) if after else "",
         "here": request.get_full_path(),
+        "bulk": _bulk_links(status=status, workflow=workflow) if found.rows else [],
         "nothing": "No run is like this." if status or workflow or after else "No run was submitted yet.",
     }
     return _drawn(request, {"page": shown, "now": now}, "runs/runs.html", "runs/_runs.html")
@@ -96,6 +97,16 @@ def _row(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
 def _list_url(**parameters: str) -> str:
     told = {key: value for key, value in parameters.items() if value}
     return reverse("runs") + (f"?{urlencode(told)}" if told else "")
+
+
+def _bulk_links(**told: str) -> list[run_page.Link]:
+    """What can be done to all runs that match; a page says first to how many."""
+    said = {key: value for key, value in told.items() if value}
+    verbs = {"retry": "Retry", "rewind": "Rewind", "cancel": "Cancel"}
+    return [
+        run_page.Link(word, f"{reverse('runs-bulk')}?{urlencode({'verb': verb, **said})}")
+        for verb, word in verbs.items()
+    ]
 
 
 def _older(found: queries.Page[Run], *, status: str, workflow: str) -> str:
@@ -170,6 +181,9 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "signals": _signals(request, run, live.waits),
         "parent": queries.parent_of(run),
         "children": queries.children_of(run.pk),
+        "origin": queries.origin_of(run),
+        "forks": queries.forks_of(run.pk),
+        "may_label": policies.can_steer(request.actor, run),
         "form_token": once.token(request),
         "mark": run_page.mark(run, stir),
         "time_left": run_page.time_left(run, now),
@@ -179,7 +193,9 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
         "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
         "legend": [(kind, timeline.WORDS[kind]) for kind in drawn.kinds],
-        "branches": branches.build(lines, heads, current=run.branch),
+        "branches": branches.build(
+            lines, heads, current=run.branch, compare=reverse("run-compare", args=[run.pk])
+        ),
         "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
         "approvals": [run_page.approval_row(approval) for approval in approvals],
         "kept": keeping.of_run(request.actor, run),
@@ -231,6 +247,7 @@ def _checkpoints(
     request: Request, run: Run, moment: queries.Moment | None, *, line: Line | None = None
 ) -> dict[str, Any]:
     may_steer = policies.can_steer(request.actor, run) and run.erased_at is None
+    may_fork = policies.can_fork(request.actor, run) and run.erased_at is None
     found = queries.newest_checkpoints(run.pk, before=_number(request, "checkpoints"), limit=CHECKPOINTS)
     line = store.lineage(run.pk, run.branch) if line is None else line
     older = f"?checkpoints={found.rows[-1].no}" if found.more else ""
@@ -241,7 +258,12 @@ def _checkpoints(
         "older_checkpoints": older,
         "selected": moment
         and run_page.selected(
-            moment, run=run, line=line, show=request.GET.get("show", ""), may_steer=may_steer
+            moment,
+            run=run,
+            line=line,
+            show=request.GET.get("show", ""),
+            may_steer=may_steer,
+            may_fork=may_fork,
         ),
     }
 
@@ -264,6 +286,12 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
             "rewind",
             f"{reverse('run', args=[run.pk])}#_checkpoints",
             "" if steers else no_right,
+        ),
+        run_page.ActionLink(
+            "Fork",
+            "fork",
+            f"{reverse('run', args=[run.pk])}#_checkpoints",
+            "" if policies.can_fork(request.actor, run) else no_right,
         ),
         run_page.ActionLink(
             "Edit state",

@@ -9,15 +9,15 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import operations, policies, queries, store
+from runs import operations, policies, queries, store, workflows
 from runs.engine import canonical
-from runs.engine.position import every_conflict, lane_names, lane_version, lane_view
-from runs.engine.position import state as state_of
-from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.engine.position import every_conflict, lane_version
+from runs.errors import HitlError, Unprocessable
 from runs.templatetags import pretty, words
 from runs.web import run_page, sentence
 from runs.web.door import Request, number
 from runs.web.sheet import draw, sheet
+from runs.web.stating import changes_of, chosen_lane, editors, known_lane, state_errors, state_of
 
 # ---- rewind
 
@@ -31,9 +31,9 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     moment = queries.checkpoint(run.pk, no)
     row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
     typed = request.POST.get("state")
-    lane = _known_lane(moment.position, _chosen_lane(request))
+    lane = known_lane(moment.position, chosen_lane(request))
     lanes = run_page.lane_rows(moment.position, url=reverse("run-rewind", args=[run.pk, no]), chosen=lane)
-    proposed = canonical.dumps(_state_of(moment.position, lane), indent=2)
+    proposed = canonical.dumps(state_of(moment.position, lane), indent=2)
     lines, _ = queries.branches_of(run.pk)
     shown = {
         "run": run,
@@ -43,10 +43,18 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
         "again": run_page.again(preview),
         "said_again": run_page.said_again(preview),
         "effects": run_page.preview_effects(preview),
+        "calls_made": run_page.calls_again(preview.made, request.POST),
         "asked": preview.approvals,
+        "stopped": preview.stopped,
+        "given_back": preview.given_back,
+        "consumed": preview.consumed,
+        "detach": "detach" in request.POST,
         "calls": preview.calls,
         "state": proposed if typed is None else typed,
-        "state_errors": _state_errors(error),
+        "state_errors": state_errors(error),
+        "editors": editors(
+            request, workflows.find(run.workflow, run.workflow_version), moment.position, lane
+        ),
         "lanes": lanes,
         "lane": lane,
         "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
@@ -58,8 +66,8 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
 @sheet(_rewind_page)
 def rewind(request: Request, run_id: UUID, no: int) -> str:
     run = queries.run(request.actor.project.pk, run_id)
-    position, lane = queries.checkpoint(run.pk, no).position, _chosen_lane(request)
-    changes = _changes(request.POST.get("state"), _state_of(position, lane))
+    position, lane = queries.checkpoint(run.pk, no).position, chosen_lane(request)
+    changes = changes_of(request.POST.get("state"), state_of(position, lane))
     rewound = operations.rewind(
         actor=request.actor,
         run_id=run_id,
@@ -67,8 +75,10 @@ def rewind(request: Request, run_id: UUID, no: int) -> str:
         reason=request.POST.get("reason", ""),
         changes=changes,
         calls=request.POST.get("calls", "reuse"),
+        exceptions=run_page.set_apart(request.POST, request.POST.get("calls", "reuse")),
         version=_version(request),
         lane=lane or None,
+        detach="detach" in request.POST,
     )
     edited = ", with an edited state" if changes else ""
     return f"Rewound to checkpoint {no}{edited}; the run goes on, on branch {rewound.branch}."
@@ -87,8 +97,8 @@ def _edit_state_page(
     run = queries.run(request.actor.project.pk, run_id)
     policies.check_steer(request.actor, run)
     head = queries.head(run)
-    lane = _known_lane(head, _chosen_lane(request))
-    state = _state_of(head, lane)
+    lane = known_lane(head, chosen_lane(request))
+    state = state_of(head, lane)
     typed = request.POST.get("state")
     shown = {
         "run": run,
@@ -97,8 +107,9 @@ def _edit_state_page(
         "lane_version": lane_version(head, lane) if lane else None,
         "conflicts": run_page.conflict_rows(every_conflict(head)),
         "state": canonical.dumps(state, indent=2) if typed is None else typed,
+        "editors": editors(request, workflows.find(run.workflow, run.workflow_version), head, lane),
         "typed": typed is not None,
-        "state_errors": _state_errors(error),
+        "state_errors": state_errors(error),
         "changes": pretty.changes(state, {**state, **changes}) if changes else [],
         "reason": request.POST.get("reason", ""),
     }
@@ -108,8 +119,8 @@ def _edit_state_page(
 @sheet(_edit_state_page)
 def edit_state(request: Request, run_id: UUID) -> str | HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
-    lane = _chosen_lane(request)
-    changes = _changes(request.POST.get("state"), _state_of(queries.head(run), lane))
+    lane = chosen_lane(request)
+    changes = changes_of(request.POST.get("state"), state_of(queries.head(run), lane))
     if "show" in request.POST:
         return _edit_state_page(request, run_id, changes=changes)
     if not changes:
@@ -183,51 +194,5 @@ def cancel(request: Request, run_id: UUID) -> str:
 # ---- inside
 
 
-def _chosen_lane(request: Request) -> str:
-    """The lane whose state is edited, as the form or the address says; nothing where there is only one."""
-    return request.POST.get("lane") or request.GET.get("lane", "")
-
-
-def _known_lane(position: dict[str, Any], lane: str) -> str:
-    """The lane, or nothing if it is gone: then the page asks again which one."""
-    return lane if lane in lane_names(position) else ""
-
-
-def _state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
-    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
-    if not lane:
-        return state_of(position)
-    if lane not in lane_names(position):
-        raise UnknownLane(lane=lane)
-    return lane_view(position, lane).state
-
-
 def _version(request: Request) -> int | None:
     return number(request.POST.get("version"))
-
-
-def _changes(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys whose values differ in the text of an edited state. Raises with pointers; a key cannot be taken away."""
-    if text is None:
-        return {}
-    wanted = canonical.parse(text, limit=canonical.STATE_LIMIT)
-    if not isinstance(wanted, dict):
-        raise InvalidJson(
-            "The state is a JSON object.", errors=[Problem("", "object_type", "must be an object")]
-        )
-    gone = [
-        Problem(f"/{canonical.escape(key)}", "missing_key", "is missing; use null for no value")
-        for key in state
-        if key not in wanted
-    ]
-    if gone:
-        raise Unprocessable("A key of the state is missing.", errors=gone)
-    return {
-        key: value
-        for key, value in wanted.items()
-        if key not in state or not canonical.same(value, state[key])
-    }
-
-
-def _state_errors(error: HitlError | None) -> list[Problem]:
-    return list(error.errors) if error else []

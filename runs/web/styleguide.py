@@ -377,6 +377,7 @@ def _selected() -> run_page.Selected:
         author="olga",
         reason="Half of it, as agreed",
         can_rewind=True,
+        can_fork=True,
         views=[run_page.Link("Difference", "#", True), run_page.Link("State", "#")],
         lines=pretty.difference(before, {**before, "total": "1155.00"}) or [],
         label="Difference of state",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, inbox, keeping, live, runs, steering, styleguide
+from runs.web import account, inbox, keeping, live, runs, steering, styleguide, travel
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -19,6 +19,10 @@ urlpatterns = [
     path("runs/<uuid:run_id>/", runs.show, name="run"),
     path("runs/<uuid:run_id>/checkpoints/<int:no>/", runs.checkpoint, name="run-checkpoint"),
     path("runs/<uuid:run_id>/rewind/<int:no>/", steering.rewind, name="run-rewind"),
+    path("runs/bulk/", travel.bulk, name="runs-bulk"),
+    path("runs/<uuid:run_id>/fork/<int:no>/", travel.fork, name="run-fork"),
+    path("runs/<uuid:run_id>/compare/", travel.compare, name="run-compare"),
+    path("runs/<uuid:run_id>/branches/<int:no>/", travel.label, name="run-branch"),
     path("runs/<uuid:run_id>/edit-state/", steering.edit_state, name="run-edit-state"),
     path("runs/<uuid:run_id>/retry/", steering.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", steering.cancel, name="run-cancel"),

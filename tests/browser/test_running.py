@@ -130,7 +130,7 @@ def test_cancel_explains_before_it_does(site: Site, olga: Page) -> None:
     olga.get_by_role("button", name="Cancel run").click()
     expect(olga.locator(".says-status")).to_contain_text("Cancelled")
     expect(olga.locator("#history")).to_contain_text("duplicate")
-    expect(olga.locator(".actions")).to_contain_text("Cancel run")
+    expect(olga.locator(".run-head .actions")).to_contain_text("Cancel run")
 
 
 def test_the_list_filters_by_status_and_workflow(site: Site, olga: Page) -> None:

@@ -99,6 +99,36 @@ def test_start_approvals_branch_points_and_ends_stay_and_read_as_before(house: H
     assert operations.keep_house().compacted == 0
 
 
+def test_the_checkpoint_at_which_a_fork_began_stays_and_a_live_fork_spares_its_origin(
+    house: House, flow: Workflow
+) -> None:
+    run = lived(house)
+    forked = operations.fork(actor=house.olga, run_id=run.pk, checkpoint=4, reason="aside").run
+    aged(run, 40)
+    assert operations.keep_house().compacted == 0
+    operations.cancel(actor=house.olga, run_id=forked.pk)
+    compacted(run)
+    assert Checkpoint.objects.filter(run=run, no=4).exists()
+    assert not Checkpoint.objects.filter(run=run, no=5).exists()
+    found = operations.compare(
+        actor=house.vera, run_id=run.pk, left=operations.At(checkpoint=4), right=operations.At(run=forked.pk)
+    )
+    assert found.left.state == found.right.state
+
+
+def test_a_fork_outlives_its_origin(house: House, flow: Workflow) -> None:
+    run = lived(house)
+    forked = operations.fork(actor=house.olga, run_id=run.pk, checkpoint=4, reason="aside").run
+    operations.cancel(actor=house.olga, run_id=forked.pk)
+    aged(run, 4_000)
+    assert operations.keep_house().runs == 1
+    forked.refresh_from_db()
+    assert (forked.forked_from_id, forked.forked_checkpoint) == (None, 4)
+    operations.rewind(actor=house.olga, run_id=forked.pk, checkpoint=0, reason="go on")
+    assert house.work(forked).status == "waiting"
+    assert history_is_whole(forked)
+
+
 def test_a_compacted_run_never_weighs_more(house: House, flow: Workflow) -> None:
     run = lived(house)
     weight = "SELECT sum(octet_length(coalesce(patch, '') || coalesce(snapshot, ''))) FROM runs_checkpoint"

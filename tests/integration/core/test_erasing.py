@@ -49,13 +49,16 @@ def told(house: House, define: Define) -> Run:
     house.answer(approval, "approve", comment=f"fine for {SECRET}")
     house.work(run)
     assert run.status == "failed"
+    made = operations.preview_rewind(actor=house.olga, run_id=run.pk, checkpoint=1).made
     operations.rewind(
         actor=house.olga,
         run_id=run.pk,
         checkpoint=1,
         reason=f"again for {SECRET}",
         changes={"log": [SECRET, "edited"]},
+        exceptions=[call.place for call in made if call.occurrence == SECRET],
     )
+    operations.label_branch(actor=house.olga, run_id=run.pk, branch=2, label=f"for {SECRET}")
     house.work(run)
     assert run.status == "waiting"
     return run
@@ -184,7 +187,7 @@ PLAIN = {
         "outcome",
         "closed_reason",
     },
-    "Branch": {"calls", "author"},
+    "Branch": {"calls", "author", "draws"},
     "Child": {"address", "name", "on_parent_cancel"},
     "Checkpoint": {"kind", "node", "address", "author"},
     "Event": {"kind", "node", "address", "actor", "payload_hash", "hash"},

@@ -43,6 +43,9 @@ REFUSED: dict[str, list[str]] = {
         "UPDATE runs_run SET status = 'failed', error = NULL WHERE status = 'completed'"
     ],
     "run_head_exists": ["UPDATE runs_run SET head = checkpoint_no + 1"],
+    "run_fork_has_checkpoint": [
+        "UPDATE runs_run SET forked_from_id = id, forked_checkpoint = NULL WHERE status = 'completed'"
+    ],
     "branch_calls_known": ["UPDATE runs_branch SET calls = 'perhaps'"],
     "branch_has_parent_but_first": [
         "UPDATE runs_branch SET parent_branch = NULL WHERE no = 2",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from runs.engine import Workflow, append, canonical, lanes, machine, patch
+from runs.engine import Workflow, append, canonical, forking, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.failures import error_of
 from runs.engine.lanes import Lanes
@@ -95,11 +95,13 @@ class Simulation:
     parked: list[str] = field(default_factory=list)
     answered: dict[str, int] = field(default_factory=dict)  # by address: the head before the answer
     local_commits: int = 0
+    start: dict[str, Any] | None = None  # of a fork: where it begins
 
     def __post_init__(self) -> None:
-        document = lanes.first(self.workflow, self.workflow.first_state({}))
+        document = self.start or lanes.first(self.workflow, self.workflow.first_state({}))
         self._point(document, [], first=True)
         self._begin(at.live_steps(document), StepStatus.READY)
+        self._begin(at.opened_steps(document), StepStatus.WAITING)
 
     # ---- the store
 
@@ -396,6 +398,13 @@ class Simulation:
         self.rows = {key: row for key, row in self.rows.items() if key[0] != self.branch}
         self.committed = [entry for entry in self.committed if entry[0] != self.branch]
         self.commit(transition, document)
+
+    def fork(self, no: int) -> Simulation:
+        """A run of its own from a checkpoint; what its fan-outs had listed is among the calls before."""
+        document = self.read(no)
+        forking.detach(self.workflow, document, {asked: asked for asked in forking.decisions(document)})
+        machine.fork(document, {})
+        return Simulation(self.workflow, items=dict(self.items), start=document)
 
     def _has_points(self) -> bool:
         return any(point.branch == self.branch for point in self.points)

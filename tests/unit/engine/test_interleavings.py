@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from runs.engine import END, START, Action, Workflow
+from runs.engine import END, START, Action, Workflow, forking
 from runs.engine import position as at
 from runs.engine.status import RunStatus, StepStatus
 from tests.sizes import size
@@ -111,6 +111,35 @@ def test_every_interleaving_ends_in_the_same_state(workflow: Workflow, data: st.
     assert simulation.output == expected.output
     for worker in late:
         _must_be_refused(simulation, worker)
+
+
+@MANY
+@given(workflows(), st.data())
+def test_a_fork_from_any_checkpoint_ends_and_stands_on_no_decision(
+    workflow: Workflow, data: st.DataObject
+) -> None:
+    """It starts where its origin stood, but for lanes directly behind an approval: these ask anew. Where nothing was
+    decided, it ends as its origin did; and its origin does not change."""
+    origin = reference(workflow)
+    no = data.draw(st.integers(0, len(origin.points) - 1))
+    document = origin.read(no)
+    assume(at.live_steps(document))
+    decided = forking.decisions(document)
+    points = len(origin.points)
+    fork = origin.fork(no)
+    for lane in at.lanes(fork.document):
+        for answer in at.answers(fork.document, str(lane["lane"])).values():
+            assert isinstance(answer, dict)
+            assert answer["void"] == forking.FORKED
+            name = str(lane["node"])
+            assert (
+                lane["address"] != at.address_of(name, [str(answer["approval"])]) or lane["status"] != "live"
+            )
+    assert finish_in_order(fork, most=2_000), "the fork does not end"
+    event(f"decided before: {bool(decided)}")
+    if not decided:
+        assert fork.output == origin.output
+    assert len(origin.points) == points
 
 
 def _finish_all(simulation: Simulation, worker: Worker | None) -> None:

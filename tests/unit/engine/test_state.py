@@ -25,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from runs.engine import append, canonical
+from runs.engine import Editable, append, canonical
 from runs.engine.canonical import Json
 from runs.engine.state import StateSchema, Write, storable
 from runs.errors import SchemaViolation, StateNotStorable, StepError, Unprocessable, WorkflowError
@@ -683,3 +683,25 @@ def test_a_copy_of_a_view_has_everything() -> None:
     view = SCHEMA.view(values(n=5, note="x"))
     for copied in (view.model_copy(), view.model_copy(deep=True), copy.copy(view), copy.deepcopy(view)):
         assert copied.model_dump() == view.model_dump()
+
+
+# ---- who may edit a field
+
+
+def test_a_field_says_who_may_edit_it() -> None:
+    class Marked(BaseModel):
+        plain: int = 0
+        open: Annotated[int, Editable("reviewer")] = 0
+        told: int = Field(0, json_schema_extra={"editable_by": ["reviewer"]})
+        closed: Annotated[int, Editable()] = 0
+        shut: int = Field(0, json_schema_extra={"editable_by": []})
+
+    schema = StateSchema(Marked)
+    both = ("reviewer", "operator")
+    assert schema.editors == {"plain": ("operator",), "open": both, "told": both, "closed": (), "shut": ()}
+    assert schema.json_schema["properties"]["open"]["editable_by"] == list(both)
+
+
+def test_a_role_that_nobody_has_is_refused_where_it_is_written() -> None:
+    with pytest.raises(WorkflowError, match="'reveiwer'"):
+        Editable("reveiwer")

@@ -1,0 +1,137 @@
+"""Fork: a new run that starts from a checkpoint of another, and the names of branches."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runs import policies, queries, store, workflows
+from runs.engine import Workflow, canonical, forking, machine
+from runs.engine import position as at
+from runs.engine.canonical import Json
+from runs.engine.steering import lane_to_edit
+from runs.errors import BadRequest, UnknownBranch
+from runs.models import Branch, JournalEntry, Run
+from runs.operations.door import aggregate, as_uuid, commit, locked_run, verb
+from runs.operations.previewing import asked_at, rewindable, still_there
+from runs.operations.steering import check_reason
+from runs.operations.submitting import Idempotency, begin_fork, earlier
+from runs.policies import Actor
+
+MAX_LABEL = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """The fork, and whether an earlier request with the same key had made it."""
+
+    run: Run
+    replayed: bool
+
+
+def fork(
+    *,
+    actor: Actor,
+    run_id: uuid.UUID | str,
+    checkpoint: int,
+    reason: str,
+    changes: Mapping[str, Json] | None = None,
+    lane: str | None = None,
+    idempotency: Idempotency | None = None,
+) -> Forked:
+    """Start a new run from a checkpoint of another, whatever that one is doing; it acts for the same requester.
+
+    It has a history, a mailbox and keys of its own. It starts with the calls before the checkpoint; no decision is valid in
+    it. changes: state to replace at that point; lane: in which lane, if there are several.
+    """
+    with verb(actor, "fork", run_id):
+        origin = queries.run(actor.project.pk, as_uuid(run_id))
+        policies.check_fork(actor, origin)
+        check_reason(reason)
+        canonical.check(dict(changes or {}))
+        position = rewindable(origin, checkpoint)
+        workflow = workflows.get(origin.workflow, origin.workflow_version)
+        run = _fork_of(origin, checkpoint)
+        if idempotency and not store.take_key(
+            actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
+        ):
+            return Forked(earlier(actor, idempotency), replayed=True)
+        _begin(origin, run, workflow, position, actor=actor, reason=reason)
+        if changes:
+            _edit(run, actor, changes, reason, lane)
+        run.refresh_from_db()
+        return Forked(run, replayed=False)
+
+
+def label_branch(*, actor: Actor, run_id: uuid.UUID | str, branch: int, label: str) -> Branch:
+    """Give a branch a name that people know it by; an empty one takes it away. The run itself does not change."""
+    with verb(actor, "label_branch", run_id):
+        run = locked_run(run_id)
+        policies.check_steer(actor, run)
+        canonical.check(label)
+        if len(label) > MAX_LABEL:
+            raise BadRequest(f"A label has at most {MAX_LABEL} characters.")
+        found = Branch.objects.filter(run=run, no=branch).first() if 0 < branch < 2**31 else None
+        if found is None:
+            raise UnknownBranch(f"The run has no branch {branch}.", branch=branch)
+        found.label = label.strip()
+        Branch.objects.filter(run=run, no=branch).update(label=found.label)
+        return found
+
+
+def _fork_of(origin: Run, checkpoint: int) -> Run:
+    """The row of a fork, not stored yet. It belongs to no parent: nobody waits for it."""
+    return Run(
+        id=uuid.uuid4(),
+        project_id=origin.project_id,
+        workflow=origin.workflow,
+        workflow_version=origin.workflow_version,
+        fingerprint=origin.fingerprint,
+        forked_from=origin,
+        forked_checkpoint=checkpoint,
+        requester=origin.requester,
+        token_id=origin.token_id,
+        labels=origin.labels,
+        input=origin.input,
+        deadline=origin.deadline,
+    )
+
+
+def _begin(
+    origin: Run, run: Run, workflow: Workflow, position: dict[str, Any], *, actor: Actor, reason: str
+) -> None:
+    checkpoint = run.forked_checkpoint
+    assert checkpoint is not None
+    under_way = at.all_steps(position)
+    forking.detach(workflow, position, asked_at(origin, position))
+    kept = still_there(under_way, position)
+    handed = store.handed_down(origin.pk, checkpoint, kept)
+    facts: dict[str, Json] = {"from": str(origin.pk), "checkpoint": checkpoint, "reason": reason}
+    begin_fork(
+        run,
+        position,
+        facts,
+        actor=actor.as_dict(),
+        reason=reason,
+        draws=_draws(origin, checkpoint, handed),
+    )
+    store.hand_down(origin.pk, run, checkpoint, kept)
+
+
+def _draws(origin: Run, checkpoint: int, handed: Sequence[JournalEntry]) -> dict[str, Json] | None:
+    """By address of a step that goes on: whose chance it draws, so that what it asks again is what it asked."""
+    branch = Branch.objects.get(run=origin, no=next(iter(store.lineage_at(origin.pk, checkpoint))))
+    own: list[Json] = [str(origin.pk), branch.generation]
+    told = branch.draws or {}
+    return {row.address: told.get(row.address, own) for row in handed} or None
+
+
+def _edit(run: Run, actor: Actor, changes: Mapping[str, Json], reason: str, lane: str | None) -> None:
+    position = store.read_position(run.pk, run.head)
+    chosen = lane_to_edit(position, lane, status=run.status)
+    facts = aggregate(run, position, lane=chosen)
+    policies.check_edit(actor, facts.workflow_of(chosen).schema, changes)
+    transition = machine.edit_state(facts, chosen, changes, reason=reason)
+    commit(run, transition, position=facts.position, actor=actor.as_dict(), reason=reason)

@@ -1,0 +1,79 @@
+"""A state as a form shows it and as it comes back: which lane's, which keys were changed, by whom they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from runs import policies
+from runs.engine import Workflow, canonical
+from runs.engine import position as at
+from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.templatetags import words
+from runs.web.door import Request
+
+
+def chosen_lane(request: Request) -> str:
+    """The lane whose state is edited, as the form or the address says; nothing where there is only one."""
+    return request.POST.get("lane") or request.GET.get("lane", "")
+
+
+def known_lane(position: dict[str, Any], lane: str) -> str:
+    """The lane, or nothing if it is gone: then the page asks again which one."""
+    return lane if lane in at.lane_names(position) else ""
+
+
+def state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
+    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
+    if not lane:
+        return at.state(position)
+    if lane not in at.lane_names(position):
+        raise UnknownLane(lane=lane)
+    return at.lane_view(position, lane).state
+
+
+def changes_of(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys whose values differ in the text of an edited state. Raises with pointers; a key cannot be taken away."""
+    if text is None:
+        return {}
+    wanted = canonical.parse(text, limit=canonical.STATE_LIMIT)
+    if not isinstance(wanted, dict):
+        raise InvalidJson(
+            "The state is a JSON object.", errors=[Problem("", "object_type", "must be an object")]
+        )
+    gone = [
+        Problem(f"/{canonical.escape(key)}", "missing_key", "is missing; use null for no value")
+        for key in state
+        if key not in wanted
+    ]
+    if gone:
+        raise Unprocessable("A key of the state is missing.", errors=gone)
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key not in state or not canonical.same(value, state[key])
+    }
+
+
+def state_errors(error: HitlError | None) -> list[Problem]:
+    return list(error.errors) if error else []
+
+
+@dataclass(frozen=True, slots=True)
+class Editors:
+    """Which fields of a state its reader may replace, in words; nothing if all of them."""
+
+    mine: str
+    others: str
+
+
+def editors(
+    request: Request, workflow: Workflow | None, position: dict[str, Any], lane: str
+) -> Editors | None:
+    if workflow is None:
+        return None
+    schema = at.workflow_of(workflow, position, lane or at.ROOT_LANE).schema
+    mine = policies.may_edit(request.actor, schema)
+    others = [name for name in schema.editors if name not in mine]
+    return Editors(words.listing(mine), words.listing(others)) if others else None
