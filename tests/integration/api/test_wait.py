@@ -30,14 +30,14 @@ def served() -> Iterator[tuple[str, uvicorn.Server]]:
     """The whole product behind uvicorn, in a thread of this process: it sees the test's database."""
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(asgi.application, lifespan="off", log_config=None, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(asgi.application, lifespan="off", log_config=None, timeout_graceful_shutdown=10)
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [bound]})
     thread.start()
     until(lambda: running.started, what="uvicorn started")
     yield f"http://127.0.0.1:{bound.getsockname()[1]}", running
     running.should_exit = True
-    thread.join(timeout=10)
+    thread.join(timeout=30)
     bound.close()
     assert not thread.is_alive()
 
@@ -195,7 +195,7 @@ def test_a_server_that_stops_answers_what_is_known(
         until(lambda: inside.asked >= 2, what="the run is waited for")
         running.should_exit = True
         seconds, answer = took(lambda: waiting.result(timeout=20))
-    assert seconds < 8
+    assert seconds < 20  # it would have waited 30
     assert (answer.status_code, answer.json()["status"]) == (200, "queued")
 
 
