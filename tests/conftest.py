@@ -13,6 +13,21 @@ from tests.kit.plugin import SERVERS
 from tests.kit.servers import Servers
 from tests.kit.stack import Stack
 
+LONGEST_FIRST = ("acceptance", "browser", "integration")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take minutes are begun first, so that at the end neither half waits long for the other. The order within a
+    kind stays random.
+    """
+    items.sort(key=_kind)
+
+
+def _kind(item: pytest.Item) -> int:
+    places = [place for place, kind in enumerate(LONGEST_FIRST) if f"/{kind}/" in str(item.path)]
+    return places[0] if places else len(LONGEST_FIRST)
+
 
 @pytest.fixture(scope="session")
 def servers(pytestconfig: pytest.Config) -> Servers:

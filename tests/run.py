@@ -14,12 +14,8 @@ from tests import sizes
 from tests.kit import chromium
 
 GROUPS = ("core", "browser")
-AT_ONCE = (
-    "-n",
-    "2",
-    "--dist",
-    "loadfile",
-)  # two halves, each with servers of its own: nearly twice as fast on two cores
+# Two halves, each with servers of its own: nearly twice as fast on two cores. Files go out in the order of tests/conftest.py.
+AT_ONCE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 MARKERS = {"core": "not browser", "browser": "browser"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from runs.engine import position as at
@@ -11,7 +12,7 @@ from runs.engine.canonical import Json
 from runs.engine.patch import Op
 from runs.engine.position import LiveStep
 from runs.engine.state import Write
-from runs.engine.status import RunStatus, StepStatus
+from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.engine.waits import Satisfied, Wanted
 from runs.engine.workflow import Workflow
 
@@ -79,6 +80,9 @@ class Wait:
     kind: str
     delay: float | None = None
 
+    def due(self, moment: datetime) -> datetime | None:
+        return None if self.delay is None else moment + timedelta(seconds=self.delay)
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -125,6 +129,21 @@ class Transition:
         """Addresses of the steps that a worker may take now."""
         woken = [change.address for change in self.steps if change.status is StepStatus.READY]
         return list(dict.fromkeys([*woken, *(step.address for step in self.next_steps), *self.hints]))
+
+    @property
+    def ends_steps_as(self) -> StepStatus:
+        """What becomes of live steps where everything is closed."""
+        return StepStatus.VOID if self.close_everything == "rewound" else StepStatus.CANCELLED
+
+    @property
+    def closes_as(self) -> tuple[ApprovalStatus, str]:
+        """What becomes of the approvals that it closes, and why."""
+        reason = self.close_everything
+        if not reason and self.events:
+            first = self.events[0]
+            reason = str(first.payload["reason"]) if first.kind == "approval_superseded" else first.kind
+        cancelled = reason in ("run_cancelled", "run_failed")
+        return (ApprovalStatus.CANCELLED if cancelled else ApprovalStatus.SUPERSEDED), reason or "superseded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,12 @@ class Wanted:
     def place(self) -> Place:
         return self.name, self.occurrence
 
+    def due(self, moment: datetime) -> datetime | None:
+        """When it is due by itself, asked for at this moment."""
+        if self.until is not None:
+            return self.until
+        return None if self.delay is None else moment + timedelta(seconds=self.delay)
+
     def shown(self) -> dict[str, Json]:
         """As the history tells it."""
         told: dict[str, Json] = {"kind": self.kind, "name": self.name}

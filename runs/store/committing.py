@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F, QuerySet
@@ -13,10 +13,11 @@ from django.db.models.expressions import RawSQL
 
 from runs.engine import canonical, chain
 from runs.engine.canonical import Json
+from runs.engine.deadline import Clock, clock_after
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.transition import Event as EngineEvent
 from runs.engine.transition import Opened, StepChange, Transition
-from runs.engine.waits import Place, Wanted
+from runs.engine.waits import Place
 from runs.models import (
     Approval,
     Branch,
@@ -136,25 +137,19 @@ class Writer:
         """Close what the transition leaves behind: waits and approvals of some steps, or of the whole run."""
         waits = Wait.objects.filter(run=self.run, closed_at=None)
         approvals = Approval.objects.filter(run=self.run, status=ApprovalStatus.OPEN)
-        reason = self.transition.close_everything
-        if not reason:
+        if not self.transition.close_everything:
             addresses = self.transition.close_waits_of
             waits, approvals = waits.filter(address__in=addresses), approvals.filter(address__in=addresses)
-            reason = _reason_of(self.transition.events)
             self._close_places()
         else:
-            status = StepStatus.VOID if reason == "rewound" else StepStatus.CANCELLED
             kept = [change.address for change in self.transition.steps]
             steps = Step.objects.filter(run=self.run, status__in=LIVE_STEPS).exclude(address__in=kept)
-            steps.update(status=status, token=None, lease_until=None, ended_at=self.moment)
+            steps.update(
+                status=self.transition.ends_steps_as, token=None, lease_until=None, ended_at=self.moment
+            )
         waits.update(closed_at=self.moment)
-        cancelled = reason in ("run_cancelled", "run_failed")
-        approvals.update(
-            status=ApprovalStatus.CANCELLED if cancelled else ApprovalStatus.SUPERSEDED,
-            closed_at=self.moment,
-            closed_reason=reason or "superseded",
-            outcome="",
-        )
+        status, reason = self.transition.closes_as
+        approvals.update(status=status, closed_at=self.moment, closed_reason=reason, outcome="")
 
     def _close_places(self) -> None:
         """Close single waits of steps that go on waiting for others."""
@@ -322,7 +317,7 @@ class Writer:
         wait = self.transition.wait
         if wait is None:
             return
-        due = None if wait.delay is None else self.moment + timedelta(seconds=wait.delay)
+        due = wait.due(self.moment)
         Wait.objects.create(
             run=self.run,
             branch=self.run.branch,
@@ -344,7 +339,7 @@ class Writer:
         earlier = asked_before(self.run, step.address)
         for position, one in enumerate(self.transition.wanted):
             before = earlier.get(one.place) if one.kind in ("timer", "signal") else None
-            due = before.due_at if before else self._due(one)
+            due = before.due_at if before else one.due(self.moment)
             made = self.asked.get(one.place)
             Wait.objects.create(
                 run=self.run,
@@ -369,11 +364,6 @@ class Writer:
                 self._supersede(one.supersedes)
                 made.name, made.occurrence = one.place
                 self._open_approval(Opened(step.address, step.node, one.document, one.digest), made, due)
-
-    def _due(self, one: Wanted) -> datetime | None:
-        if one.until is not None:
-            return one.until
-        return None if one.delay is None else self.moment + timedelta(seconds=one.delay)
 
     def _supersede(self, approval_id: str) -> None:
         """What was decided is not what is asked for now."""
@@ -447,21 +437,18 @@ class Writer:
         Run.objects.filter(pk=self.run.pk).update(**self.changed)
 
     def _clock(self) -> None:
-        """The run's clock stands while it waits for people, and when it has ended; steering a run winds it up anew."""
         run = self.run
         if run.deadline is None:
             return
-        left = run.time_left
-        if run.deadline_at is not None:
-            left = (run.deadline_at - self.moment).total_seconds()
-        if left is None or self.branch or self.transition.forgives:
-            left = run.deadline
-        if run.status in TERMINAL:
-            self._set(deadline_at=None, time_left=None)
-        elif run.status == RunStatus.PAUSED or _is_for_people(run):
-            self._set(deadline_at=None, time_left=left)
-        else:
-            self._set(deadline_at=self.moment + timedelta(seconds=left), time_left=None)
+        clock = clock_after(
+            Clock(run.deadline_at, run.time_left),
+            deadline=run.deadline,
+            moment=self.moment,
+            status=run.status,
+            for_people=any(reason["kind"] == "approval" for reason in run.waiting_for),
+            anew=self.branch is not None or self.transition.forgives,
+        )
+        self._set(deadline_at=clock.at, time_left=clock.left)
 
 
 def _generations(parent: Branch, new: NewBranch, no: int) -> dict[str, int]:
@@ -469,11 +456,6 @@ def _generations(parent: Branch, new: NewBranch, no: int) -> dict[str, int]:
     if new.calls == "again":
         return {place_of(*place): parent.generation_of(*place) for place in new.exceptions}
     return {**parent.generations, **{place_of(*place): no for place in new.exceptions}}
-
-
-def _is_for_people(run: Run) -> bool:
-    """Whether everything waits, and some of it for people."""
-    return run.status == RunStatus.WAITING and any(reason["kind"] == "approval" for reason in run.waiting_for)
 
 
 def waiting_for(run: Run) -> list[Json]:
@@ -502,10 +484,3 @@ def waiting_for(run: Run) -> list[Json]:
             reason["quorum"] = approval.quorum
         reasons.append(reason)
     return reasons
-
-
-def _reason_of(events: Sequence[EngineEvent]) -> str:
-    first = events[0] if events else None
-    if first is None:
-        return ""
-    return str(first.payload["reason"]) if first.kind == "approval_superseded" else first.kind

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from runs.driver import Entry
@@ -13,6 +13,7 @@ from runs.driver.clock import identifier, number
 from runs.engine import Workflow, canonical, chain, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.deadline import Clock, clock_after
 from runs.engine.lineage import line_of, sees
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Event, Opened, StepChange, Transition
@@ -300,23 +301,19 @@ class _Writer:
     def _close(self) -> None:
         waits = self.book.find(WaitRow, run=self.run.id, closed_at=None)
         approvals = open_approvals(self.book, self.run.id)
-        reason = self.transition.close_everything
-        if reason:
-            self._end_live(StepStatus.VOID if reason == "rewound" else StepStatus.CANCELLED)
+        if self.transition.close_everything:
+            self._end_live(self.transition.ends_steps_as)
         else:
             addresses, places = self.transition.close_waits_of, self.transition.close_places
             waits = [
                 w for w in waits if w.address in addresses or (w.address, w.name, w.occurrence) in places
             ]
             approvals = [one for one in approvals if one.address in addresses]
-            reason = _reason_of(self.transition.events)
         for wait in waits:
             wait.closed_at = self.moment
-        cancelled = reason in ("run_cancelled", "run_failed")
-        status = ApprovalStatus.CANCELLED if cancelled else ApprovalStatus.SUPERSEDED
+        status, reason = self.transition.closes_as
         for approval in approvals:
-            approval.status, approval.closed_at = status.value, self.moment
-            approval.closed_reason = reason or "superseded"
+            approval.status, approval.closed_at, approval.closed_reason = status.value, self.moment, reason
         self.book.save(*waits, *approvals)
 
     def _end_live(self, status: StepStatus) -> None:
@@ -425,7 +422,7 @@ class _Writer:
         wait = self.transition.wait
         if wait is None:
             return
-        due = None if wait.delay is None else self.moment + timedelta(seconds=wait.delay)
+        due = wait.due(self.moment)
         self.book.add(
             WaitRow(
                 run=self.run.id,
@@ -450,7 +447,7 @@ class _Writer:
             self._ask_one(self.held.step, one, position, before)
 
     def _ask_one(self, step: StepRow, one: Wanted, position: int, before: WaitRow | None) -> None:
-        due = before.due_at if before else self._due(one)
+        due = before.due_at if before else one.due(self.moment)
         made = self.asked.get(one.place)
         self.book.add(
             WaitRow(
@@ -487,11 +484,6 @@ class _Writer:
             for row in sorted(rows, key=lambda row: (row.branch, row.row))
             if sees(line, row.branch, row.after)
         }
-
-    def _due(self, one: Wanted) -> datetime | None:
-        if one.until is not None:
-            return one.until
-        return None if one.delay is None else self.moment + timedelta(seconds=one.delay)
 
     def _supersede(self, approval_id: str) -> None:
         old = self.book.one(ApprovalRow, id=approval_id) if approval_id else None
@@ -572,24 +564,18 @@ class _Writer:
         run.updated_at = self.moment
 
     def _clock(self) -> None:
-        """The run's clock stands while it waits for people, and when it has ended; steering a run winds it up anew."""
         run = self.run
         if run.deadline is None:
             return
-        left = run.time_left
-        if run.deadline_at is not None:
-            left = (run.deadline_at - self.moment).total_seconds()
-        if left is None or self.branch or self.transition.forgives:
-            left = run.deadline
-        waits = self.book.find(WaitRow, run=run.id, closed_at=None)
-        stands = run.status == RunStatus.WAITING and any(wait.kind == "approval" for wait in waits)
-        run.deadline_at = run.time_left = None
-        if run.status in TERMINAL:
-            return
-        if stands:
-            run.time_left = left
-        else:
-            run.deadline_at = self.moment + timedelta(seconds=left)
+        clock = clock_after(
+            Clock(run.deadline_at, run.time_left),
+            deadline=run.deadline,
+            moment=self.moment,
+            status=run.status,
+            for_people=bool(self.book.find(WaitRow, run=run.id, closed_at=None, kind="approval")),
+            anew=self.branch is not None or self.transition.forgives,
+        )
+        run.deadline_at, run.time_left = clock.at, clock.left
 
 
 def check_held(world: World, run: RunRow, held: Held) -> None:
@@ -602,13 +588,6 @@ def check_held(world: World, run: RunRow, held: Held) -> None:
 
 def attempt_of(step: StepRow) -> int:
     return step.earlier + step.failures + step.crashes + 1
-
-
-def _reason_of(events: Sequence[Event]) -> str:
-    first = events[0] if events else None
-    if first is None:
-        return ""
-    return str(first.payload["reason"]) if first.kind == "approval_superseded" else first.kind
 
 
 # ---- children
