@@ -621,12 +621,6 @@ def stir_of(run_id: UUID) -> str:
     return _digest([newest, LogLine.objects.filter(run=run_id).count()])
 
 
-def undoable(run_id: UUID) -> list[JournalEntry]:
-    """Calls of a run that said how they could be undone, newest first; each effect once. One query."""
-    rows = JournalEntry.objects.filter(run=run_id, undo__isnull=False, reused_from=None)
-    return list(rows.order_by("-ended_at", "-ordinal"))
-
-
 def effects_of(run_id: UUID) -> list[JournalEntry]:
     """The effects ledger of a run: calls that did something to the world, oldest first. One query."""
     return list(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -30,6 +31,21 @@ IMAGES: Final = root() / "docs" / "images"
 SMALL: Final = {"width": 1200, "height": 760}
 LOOKS: Final = [(size, theme) for size in (WIDE, PHONE) for theme in ("light", "dark")]
 DEMO: Final = "demo"  # the password of everybody in the demo data
+SEEDED_ONES: Final = ("hostile", "steered")
+STEERS: Final = (
+    *(
+        "/rewind/",
+        "/edit-state/",
+        "/cancel/",
+        "/fork/",
+        "/compare/",
+        "/branches/",
+        "/hold/",
+        "/erase/",
+        "/retry/",
+    ),
+    "/runs/bulk/",
+)  # what an operator does
 OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
 Pages = dict[str, str]
 
@@ -79,16 +95,18 @@ class Shown:
 
 def installations(running: Servers, *, only: str) -> Iterator[Shown]:
     """One after the other, each with a database of its own."""
-    for name, pages_of in (("empty", empty), ("demo", demo), ("hostile", hostile_pages)):
+    shown = {"empty": empty, "demo": demo, "hostile": hostile_pages, "steered": steered}
+    for name, pages_of in shown.items():
         if only not in name:
             continue
-        apps = [*APPS, "tests.browser.flows"] if name == "hostile" else APPS[:2]
+        seeded = name in SEEDED_ONES
+        apps = [*APPS, "tests.browser.flows"] if seeded else APPS[:2]
         stack = Stack(
-            running, env={"HITL_DEBUG": str(name != "hostile").lower(), "HITL_WORKFLOW_APPS": ",".join(apps)}
+            running, env={"HITL_DEBUG": str(not seeded).lower(), "HITL_WORKFLOW_APPS": ",".join(apps)}
         )
         try:
             stack.start_services(*apps)
-            yield Shown(name, stack, pages_of(stack), SEEDED if name == "hostile" else DEMO)
+            yield Shown(name, stack, pages_of(stack), SEEDED if seeded else DEMO)
         finally:
             stack.stop()
 
@@ -130,9 +148,7 @@ def demo(stack: Stack) -> Pages:
 
 
 def hostile_pages(stack: Stack) -> Pages:
-    site = Site(stack)
-    stack.sql("UPDATE runs_user SET password = (SELECT password FROM runs_user WHERE username = 'frida')")
-    stack.start(workers=["w1"])
+    site = _seeded(stack)
     run_id, ugly = asked(site, **hostile())
     _, many = asked(site, "several", title="Three things at once")
     ended, _ = asked(site, title="T" * 300, facts={"long": "x" * 600})
@@ -154,6 +170,64 @@ def hostile_pages(stack: Stack) -> Pages:
     }
     site.close()
     return pages
+
+
+def steered(stack: Stack) -> Pages:
+    """Runs in lanes, with children, that wait for a signal, that have failed, and what operators do with them."""
+    site = _seeded(stack)
+    lanes, failed, clash = (
+        site.start("research", topic="oolong", **how) for how in ({}, {"fails": True}, {"clashes": True})
+    )
+    for run_id in (failed, clash):
+        until(partial(_failed, site, run_id), seconds=60, what=f"{run_id} has failed")
+    until(partial(_asks, site, lanes, 2), seconds=60, what="both questions of the lanes")
+    waits = site.start("waiter", name="signal")
+    site.wait(waits, "waiting")
+    run_id, _ = asked(site, args={"amount": 1}, title="Pay one")
+    assert site.rewind(run_id, 0, state={"args": {"amount": 2}}).status_code == 202
+    site.approval(run_id)
+    ended, _ = asked(site, args={"amount": 3}, title="Pay three")
+    site.approve(ended)
+    site.wait(ended)
+    site.as_("olga").post(f"/runs/{ended}/fork", json={"checkpoint": 0, "reason": "what if"})
+    site.close()
+    return {
+        "lanes": f"/runs/{lanes}/",
+        "lanes-edit": f"/runs/{lanes}/edit-state/",
+        "failed": f"/runs/{failed}/",
+        "retry": f"/runs/{failed}/retry/",
+        "conflict": f"/runs/{clash}/",
+        "signal": f"/runs/{waits}/",
+        "branches": f"/runs/{run_id}/",
+        "label": f"/runs/{run_id}/branches/1/",
+        "compare": f"/runs/{run_id}/compare/?branch=1&other_branch=2",
+        "ended": f"/runs/{ended}/",
+        "fork": f"/runs/{run_id}/fork/0/",
+        "rewind": f"/runs/{ended}/rewind/0/",
+        "hold": f"/runs/{ended}/hold/",
+        "erase": f"/runs/{ended}/erase/",
+        "bulk": "/runs/bulk/?verb=cancel",
+        "bulk-rewind": "/runs/bulk/?verb=rewind&node=draft",
+    }
+
+
+def _seeded(stack: Stack) -> Site:
+    site = Site(stack)
+    stack.sql("UPDATE runs_user SET password = (SELECT password FROM runs_user WHERE username = 'frida')")
+    stack.start(workers=["w1"])
+    return site
+
+
+def _asks(site: Site, run_id: str, count: int) -> bool:
+    return len(site.run(run_id)["pending_approvals"]) == count
+
+
+def _failed(site: Site, run_id: str) -> bool:
+    """Whether it has; until then whatever it asks is approved."""
+    run = site.run(run_id)
+    for approval in run["pending_approvals"]:
+        site.decide(approval)
+    return bool(run["status"] == "failed")
 
 
 def _open(stack: Stack, workflow: str = "%") -> list[str]:
@@ -184,7 +258,7 @@ def for_docs(browser: Browser, shown: Shown) -> None:
 
 @contextmanager
 def opened(browser: Browser, shown: Shown, address: str, size: Any, theme: Any) -> Iterator[Page]:
-    steers = address.endswith(("/rewind/0/", "/edit-state/", "/cancel/"))
+    steers = any(part in address for part in STEERS) or shown.name == "steered"
     person = "" if address in OPEN_TO_ALL else "olga" if steers else "frida"
     context = browser.new_context(
         viewport=size,

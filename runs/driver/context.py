@@ -715,7 +715,7 @@ def _check_place(label: Any, occurrence: Any, effect: str) -> None:
     if effect not in EFFECTS:
         raise InvalidCall(f"effect={effect!r} of the call {label!r} is not one of {', '.join(EFFECTS)}.")
     for what, text, longest in (("name", label, MAX_NAME), ("key", occurrence, MAX_KEY)):
-        if not isinstance(text, str) or not 0 < len(text) <= longest or canonical.visible(text) != text:
+        if not canonical.is_name(text, longest):
             raise InvalidCall(
                 f"The {what} {text!r:.300} of a call is not a text of 1 to {longest} characters."
             )

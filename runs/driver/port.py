@@ -21,6 +21,20 @@ class Interrupted(BaseException):
         self.error = error
 
 
+class Kept(Protocol):
+    """A row of a journal, wherever it is kept."""
+
+    name: str
+    occurrence: str
+    args_digest: str
+    result: str
+    branch: int
+    effect: str
+    kind: str
+    attempt: int
+    arguments: str
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A committed result of a call, or an answer to what a body waited for (`kind`).
@@ -38,6 +52,21 @@ class Entry:
     kind: str = "call"
     attempt: int = 1
     arguments: str = ""
+
+    @classmethod
+    def of(cls, row: Kept, *, visible: bool) -> Entry:
+        return cls(
+            row.name,
+            row.occurrence,
+            row.args_digest,
+            row.result,
+            row.branch,
+            visible,
+            row.effect,
+            row.kind,
+            row.attempt,
+            row.arguments,
+        )
 
 
 @dataclass(frozen=True, slots=True)

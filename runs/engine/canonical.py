@@ -139,6 +139,11 @@ def visible(text: str) -> str:
     return "".join(f"\\u{ord(c):04x}" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
+def is_name(text: object, longest: int) -> bool:
+    """Whether this is a text of 1 to so many characters that can be stored as it is."""
+    return isinstance(text, str) and 0 < len(text) <= longest and visible(text) == text
+
+
 def _first(found: Iterator[str | None]) -> str | None:
     return next((path for path in found if path is not None), None)
 

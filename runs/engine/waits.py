@@ -119,6 +119,11 @@ class Wanted:
     def place(self) -> Place:
         return self.name, self.occurrence
 
+    @property
+    def keeps_its_instant(self) -> bool:
+        """Whether the instant of the first time it was asked for counts on, after a rewind to later too."""
+        return self.kind in ("timer", "signal")
+
     def due(self, moment: datetime) -> datetime | None:
         """When it is due by itself, asked for at this moment."""
         if self.until is not None:
@@ -183,14 +188,34 @@ def name_of(given: Waitable) -> str:
     raise InvalidCall(f"{type(given).__name__} is nothing that can be waited for.")
 
 
+class Open(Protocol):
+    """A wait as it is kept, wherever that is."""
+
+    kind: str
+    node: str
+    name: str
+    opened_at: datetime
+    due_at: datetime | None
+
+
+def reason_of(wait: Open, *, child: str) -> dict[str, Json]:
+    """Why a run waits, as it says itself. child: the run that is waited for, if it is one."""
+    reason: dict[str, Json] = {
+        "kind": wait.kind,
+        "node": wait.node,
+        "since": wait.opened_at.isoformat(),
+        "due": wait.due_at.isoformat() if wait.due_at else None,
+    }
+    if wait.kind == "signal":
+        reason["signal"] = wait.name
+    if child:
+        reason["child"] = child
+    return reason
+
+
 def check_place(name: Any, occurrence: Any) -> None:
     for what, text, longest in (("name", name, MAX_NAME), ("key", occurrence, MAX_KEY)):
-        if (
-            not isinstance(text, str)
-            or not 0 < len(text) <= longest
-            or canonical.visible(text) != text
-            or (what == "key" and "~" in text)
-        ):
+        if not canonical.is_name(text, longest) or (what == "key" and "~" in text):
             raise InvalidCall(
                 f"The {what} {text!r:.300} of a wait is not a text of 1 to {longest} characters (~ not in keys)."
             )

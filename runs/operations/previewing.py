@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from runs import policies, queries, store, workflows
 from runs.engine import canonical, forking, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
@@ -288,12 +289,10 @@ def _kept(run: Run, checkpoint: int, steps: Sequence[LiveStep]) -> list[CallPrev
 # ---- what lies after the checkpoint on the line that is left
 
 
-def _steps_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> list[StepPreview]:
+def _steps_after(run: Run, line: Line, checkpoint: int) -> list[StepPreview]:
     rows = Step.objects.filter(run=run, branch__in=line).order_by("created_at", "checkpoint")
     return [
-        _previewed(step)
-        for step in rows
-        if step.status != "void" and _lies_after(run, line, step, checkpoint)
+        _previewed(step) for step in rows if step.status != "void" and _lies_after(line, step, checkpoint)
     ]
 
 
@@ -311,18 +310,18 @@ def _previewed(step: Step) -> StepPreview:
     )
 
 
-def _lies_after(run: Run, line: Mapping[int, int | None], step: Step, checkpoint: int) -> bool:
-    """Whether a step is on the line that is left, and after the checkpoint. One that never committed counts where it stands."""
-    if step.checkpoint is None:
-        return step.branch == run.branch
-    return checkpoint < step.checkpoint <= _until(line, step.branch)
+def _lies_after(line: Line, step: Step, checkpoint: int) -> bool:
+    """Whether a step is on the run's line, and after the checkpoint. One that never committed counts where it stands."""
+    if is_left(line, step.branch, step.checkpoint):
+        return False
+    return step.checkpoint is None or step.checkpoint > checkpoint
 
 
-def _approvals_after(run: Run, line: Mapping[int, int | None], checkpoint: int) -> list[Approval]:
+def _approvals_after(run: Run, line: Line, checkpoint: int) -> list[Approval]:
     after = {
         (step.branch, step.address)
         for step in Step.objects.filter(run=run, branch__in=line)
-        if _lies_after(run, line, step, checkpoint)
+        if _lies_after(line, step, checkpoint)
     }
     rows = Approval.objects.filter(run=run, branch__in=line).order_by("opened_at")
     return [approval for approval in rows if (approval.branch, approval.address) in after]
@@ -340,11 +339,6 @@ def _given_back(run: Run, position: dict[str, Any]) -> list[Signal]:
     kept = {number for numbers in position.get("taken", {}).values() for number in numbers}
     free = queries.taken_signals(run) - kept
     return list(Signal.objects.filter(run=run, no__in=free).order_by("no")) if free else []
-
-
-def _until(line: Mapping[int, int | None], branch: int) -> int:
-    limit = line[branch]
-    return 2**31 if limit is None else limit
 
 
 def _uuid(text: str) -> uuid.UUID | None:

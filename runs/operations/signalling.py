@@ -79,7 +79,7 @@ def _note(run: Run, sent: Signal, payload: Json, actor: Actor) -> None:
 def _check(name: str, payload: Json, signal_id: str | None) -> None:
     canonical.check({"name": name, "payload": payload, "id": signal_id})
     for what, text, longest in (("name", name, MAX_NAME), ("id", signal_id, MAX_SIGNAL_ID)):
-        if text is not None and not (0 < len(text) <= longest and canonical.visible(text) == text):
+        if text is not None and not canonical.is_name(text, longest):
             raise BadRequest(
                 f"The {what} of a signal is a text of 1 to {longest} visible characters.",
                 errors=[Problem(f"/{what}", "invalid_value", f"1 to {longest} visible characters")],

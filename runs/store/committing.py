@@ -17,7 +17,7 @@ from runs.engine.deadline import Clock, clock_after
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.transition import Event as EngineEvent
 from runs.engine.transition import Opened, StepChange, Transition
-from runs.engine.waits import Place
+from runs.engine.waits import Place, reason_of
 from runs.models import (
     Approval,
     Branch,
@@ -336,9 +336,10 @@ class Writer:
             return
         assert self.held is not None
         step = self.held.step
-        earlier = asked_before(self.run, step.address)
+        kept = [one.place for one in self.transition.wanted if one.keeps_its_instant]
+        earlier = asked_before(self.run, step.address, kept)
         for position, one in enumerate(self.transition.wanted):
-            before = earlier.get(one.place) if one.kind in ("timer", "signal") else None
+            before = earlier.get(one.place) if one.keeps_its_instant else None
             due = before.due_at if before else one.due(self.moment)
             made = self.asked.get(one.place)
             Wait.objects.create(
@@ -466,16 +467,7 @@ def waiting_for(run: Run) -> list[Json]:
     }
     reasons: list[Json] = []
     for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
-        reason: dict[str, Json] = {
-            "kind": wait.kind,
-            "node": wait.node,
-            "since": wait.opened_at.isoformat(),
-            "due": wait.due_at.isoformat() if wait.due_at else None,
-        }
-        if wait.kind == "signal":
-            reason["signal"] = wait.name
-        if wait.child_id is not None:
-            reason["child"] = str(wait.child_id)
+        reason = reason_of(wait, child=str(wait.child_id or ""))
         place = (wait.address, wait.name, wait.occurrence)
         approval = approvals.get(place) if wait.kind == "approval" else None
         if approval:

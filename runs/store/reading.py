@@ -149,20 +149,7 @@ def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:
     for row in everywhere:
         visible = sees(row.branch, row.after)
         if visible or branch.reuses(address, row.name, row.occurrence):
-            entries.append(
-                Entry(
-                    row.name,
-                    row.occurrence,
-                    row.args_digest,
-                    row.result,
-                    row.branch,
-                    visible,
-                    row.effect,
-                    row.kind,
-                    row.attempt,
-                    row.arguments,
-                )
-            )
+            entries.append(Entry.of(row, visible=visible))
     return entries
 
 

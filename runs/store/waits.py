@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.db.models import QuerySet
@@ -26,10 +26,14 @@ def open_waits(run: Run, address: str) -> QuerySet[Wait]:
     return Wait.objects.filter(run=run, branch=run.branch, address=address, closed_at=None)
 
 
-def asked_before(run: Run, address: str) -> dict[Place, Wait]:
-    """What a step has asked for before, on this branch or where this branch can see it; the newest of each place."""
+def asked_before(run: Run, address: str, places: Collection[Place]) -> dict[Place, Wait]:
+    """What a step has asked for before at these places, on this branch or where this branch can see it; the newest of each."""
+    if not places:
+        return {}
     sees = sight(run.pk, run.branch)
-    rows = Wait.objects.filter(run=run, address=address).order_by("branch", "id")
+    names, occurrences = {name for name, _ in places}, {occurrence for _, occurrence in places}
+    rows = Wait.objects.filter(run=run, address=address, name__in=names, occurrence__in=occurrences)
+    rows = rows.order_by("branch", "id")
     return {(row.name, row.occurrence): row for row in rows if sees(row.branch, row.after)}
 
 

@@ -13,6 +13,7 @@ from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.status import TERMINAL
+from runs.engine.waits import reason_of
 from runs.errors import UnknownCheckpoint
 from runs.testing.book import (
     ApprovalRow,
@@ -254,16 +255,7 @@ def waiting_for(book: Book, run: RunRow) -> list[dict[str, Json]]:
 
 
 def _reason(book: Book, wait: WaitRow) -> dict[str, Json]:
-    reason: dict[str, Json] = {
-        "kind": wait.kind,
-        "node": wait.node,
-        "since": wait.opened_at.isoformat(),
-        "due": wait.due_at.isoformat() if wait.due_at else None,
-    }
-    if wait.kind == "signal":
-        reason["signal"] = wait.name
-    if wait.child:
-        reason["child"] = wait.child
+    reason = reason_of(wait, child=wait.child)
     if wait.kind == "approval":
         place = {"address": wait.address, "name": wait.name, "occurrence": wait.occurrence}
         approval = book.one(ApprovalRow, run=wait.run, branch=wait.branch, status="open", **place)

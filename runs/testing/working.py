@@ -132,8 +132,8 @@ class Worker:
 
 
 @dataclass(slots=True)
-class _Turn:
-    """One step in the hands of the worker."""
+class _InHand:
+    """A step that is being executed."""
 
     worker: Worker
     run_id: str
@@ -146,6 +146,11 @@ class _Turn:
     @property
     def run(self) -> RunRow:
         return self.world.run(self.run_id)
+
+
+@dataclass(slots=True)
+class _Turn(_InHand):
+    """One step in the hands of the worker."""
 
     @property
     def step(self) -> LiveStep:
@@ -278,20 +283,8 @@ def _facts_of(error: Exception) -> dict[str, Json]:
 
 
 @dataclass(slots=True)
-class BookPort:
+class BookPort(_InHand):
     """The journal of one step in the book, as the driver sees it."""
-
-    worker: Worker
-    run_id: str
-    held: Held
-
-    @property
-    def world(self) -> World:
-        return self.worker.world
-
-    @property
-    def run(self) -> RunRow:
-        return self.world.run(self.run_id)
 
     def entries(self) -> list[Entry]:
         return journal(self.world.book, self.run, self.held.step.address)

@@ -132,22 +132,7 @@ def journal(book: Book, run: RunRow, address: str) -> list[Entry]:
     reuses = book.get(BranchRow, run=run.id, no=run.branch).calls == "reuse"
     rows = [row for row in book.find(JournalRow, run=run.id, address=address) if row.branch <= run.branch]
     found = [(row, sees(line, row.branch, row.after)) for row in rows]
-    return [
-        Entry(
-            row.name,
-            row.occurrence,
-            row.args_digest,
-            row.result,
-            row.branch,
-            visible,
-            row.effect,
-            row.kind,
-            row.attempt,
-            row.arguments,
-        )
-        for row, visible in found
-        if visible or reuses
-    ]
+    return [Entry.of(row, visible=visible) for row, visible in found if visible or reuses]
 
 
 def aggregate(
@@ -443,7 +428,7 @@ class _Writer:
         assert self.held is not None
         earlier = self._asked_before(self.held.step.address)
         for position, one in enumerate(self.transition.wanted):
-            before = earlier.get(one.place) if one.kind in ("timer", "signal") else None
+            before = earlier.get(one.place) if one.keeps_its_instant else None
             self._ask_one(self.held.step, one, position, before)
 
     def _ask_one(self, step: StepRow, one: Wanted, position: int, before: WaitRow | None) -> None:

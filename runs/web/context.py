@@ -26,8 +26,8 @@ class Frame:
     @property
     def here(self) -> str:
         match = self._request.resolver_match
-        name = (match.url_name if match else None) or ""
-        return PLACES.get(name.split("-")[0], name)
+        first = ((match.url_name if match else None) or "").partition("-")[0]
+        return PLACES.get(first, first)
 
     @property
     def actor(self) -> Actor | None:

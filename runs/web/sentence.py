@@ -104,7 +104,7 @@ def _for_something(waits: Sequence[Wait], *, now: datetime) -> Sentence:
     parts = [f"{what.get(first.kind, first.kind)} since {words.age(first.opened_at, now)}"]
     if first.due_at is not None:
         left = first.due_at - now
-        parts.append(f"until {words.span(left)} from now" if left.total_seconds() > 0 else "due now")
+        parts.append(f"due in {words.span(left)}" if left.total_seconds() > 0 else "due now")
     more = f"; {words.some(len(waits) - 1, 'more wait')}" if len(waits) > 1 else ""
     text = ", ".join(parts) + more
     return Sentence(signs.WAITING.get(first.kind, signs.RUN["waiting"]), text, f"Waiting for {text}")
