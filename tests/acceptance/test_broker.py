@@ -15,6 +15,7 @@ from tests.kit.waiting import until
 
 pytestmark = pytest.mark.acceptance
 
+FOUND = "nobody was told about"  # how a worker says that it looked for itself
 BROKER = (*CONNECTION, "Connection closed by server", "redis.exceptions", "kombu.exceptions")
 
 
@@ -63,6 +64,44 @@ def test_cut_connections_are_made_again(site: Site) -> None:
         site.wait(each)
     assert site.ledger.count(name=name, step="start") == 1
     assert_invariants(site, run_id, *others, expected=BROKER)
+
+
+def test_every_worker_takes_tasks_again_after_its_connections_were_cut(site: Site) -> None:
+    """C29: cut again and again, then gone, with a step under way. That a worker finds steps in Postgres too must not hide that it
+    is deaf: both wait at the queue, and both are told.
+    """
+    name = fresh_name()
+    run_id = site.start("patient", name=name, stops=["middle"])
+    site.at_gate(f"{name}-middle")
+    for _ in range(5):
+        site.stack.cut_redis()
+    with broker_stopped(site):
+        pass
+    site.ledger.open(f"{name}-middle")
+    site.wait(run_id)
+    until(lambda: _listening(site) >= 2, seconds=60, what="both workers wait at the queue")
+    site.log_marks.update({path.name: path.stat().st_size for path in site.stack.logs.glob("*.log")})
+    names = [fresh_name() for _ in range(2)]
+    others = [site.start("patient", name=other, stops=["middle"]) for other in names]
+    for other in names:
+        site.at_gate(f"{other}-middle")
+    assert {site.holder(other) for other in others} == set(site.workers())
+    assert not [worker for worker in site.workers() if FOUND in _said_since(site, worker)]
+    for other in names:
+        site.ledger.open(f"{other}-middle")
+    for each in others:
+        site.wait(each)
+    assert [site.ledger.count(name=each, step="start") for each in (name, *names)] == [1, 1, 1]
+    assert_invariants(site, run_id, *others, expected=BROKER)
+
+
+def _listening(site: Site) -> int:
+    return sum(client["cmd"] == "brpop" for client in site.stack.redis.client_list())
+
+
+def _said_since(site: Site, worker: str) -> str:
+    log = site.stack.logs / f"{worker}.log"
+    return log.read_bytes()[site.log_marks[log.name] :].decode(errors="replace")
 
 
 def test_a_decision_made_while_redis_is_away_continues_the_run(site: Site) -> None:

@@ -91,3 +91,26 @@ def test_a_run_cancelled_in_mid_step_stays_cancelled(site: Site) -> None:
     assert_invariants(site, run_id)
     run = site.run(run_id)
     assert (run["status"], run["state"]["done"]) == ("cancelled", ["first"])
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing happens", "everything is replaced"])
+def test_an_answer_goes_on_at_the_pause_and_not_from_the_beginning(site: Site, meanwhile: str) -> None:
+    """C40: what came before the question runs once, whatever became of workers and Redis while it was open."""
+    name = fresh_name()
+    run_id = site.start("pair", name=name)
+    parked = site.approval(run_id)
+    if meanwhile == "everything is replaced":
+        site.stack.flush_redis()
+        for worker in site.workers():
+            assert site.stack.end(worker) == 0
+            site.stack.start_worker(worker)
+    site.approve(run_id)
+    assert site.wait(run_id)["state"]["done"] == ["work", "settle", "send"]
+    steps = ("work", "charge", "mail", "settle", "send")
+    assert [site.ledger.count(name=name, step=step) for step in steps] == [1] * 5
+    asked = site.sql("SELECT id FROM runs_approval WHERE run_id = %s", run_id)
+    assert [str(row["id"]) for row in asked] == [parked["id"]]
+    resumed = site.one("SELECT parent FROM runs_checkpoint WHERE run_id = %s AND kind = 'answer'", run_id)
+    assert resumed == site.one(
+        "SELECT max(no) FROM runs_checkpoint WHERE run_id = %s AND node = 'settle'", run_id
+    )
