@@ -204,8 +204,8 @@ Exceptions = Annotated[
 ]
 
 
-class RewindBody(Body):
-    """Where to go back to, and what is different this time."""
+class ForkBody(Body):
+    """Where a new run begins, and what is different in it."""
 
     document: ClassVar[str] = "state"
     limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
@@ -214,6 +214,11 @@ class RewindBody(Body):
     reason: Text
     state: Annotated[Object | None, Field(description="Field of the state: its new value.")] = None
     lane: Lane = None
+
+
+class RewindBody(ForkBody):
+    """Where to go back to, and what is different this time."""
+
     calls: CallsMode = "reuse"
     exceptions: Exceptions = Field(default_factory=list)
     version: Version | None = None
@@ -237,18 +242,6 @@ class ForkPreviewBody(Body):
     """A fork that is only looked at."""
 
     checkpoint: Annotated[int, Field(ge=0)]
-
-
-class ForkBody(Body):
-    """Where a new run begins, and what is different in it."""
-
-    document: ClassVar[str] = "state"
-    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
-
-    checkpoint: Annotated[int, Field(ge=0)]
-    reason: Text
-    state: Annotated[Object | None, Field(description="Field of the state: its new value.")] = None
-    lane: Lane = None
 
 
 class BranchBody(Body):

@@ -1155,11 +1155,7 @@ def _side(side: Side) -> SideDocument:
 def _decided_there(approval: Approval) -> DecidedThere:
     vote = next((vote for vote in approval.votes.all() if vote.decisive), None)
     return {
-        "id": str(approval.pk),
-        "node": approval.node,
-        "title": approval.title,
-        "status": ApprovalStatus(approval.status),
-        "outcome": approval.outcome,
+        **_approval_again(approval),
         "by": str(vote.user) if vote and vote.user else "system",
         "comment": vote.comment if vote else "",
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -200,6 +201,46 @@ def approved_digest(results: Sequence[Mapping[str, Json]]) -> str:
 
 
 # ---- answering
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An approval in the version that was decided about."""
+
+    approval: str
+    version: int
+    digest: str
+
+
+def decision_of(
+    shown: Shown,
+    outcome: str,
+    *,
+    by: Mapping[str, Json],
+    reason: str,
+    comment: str,
+    at: datetime,
+    results: Sequence[Mapping[str, Json]],
+) -> dict[str, Json]:
+    """The decision as the position keeps it and the nodes after it see it."""
+    return {
+        "approval": shown.approval,
+        "version": shown.version,
+        "digest": shown.digest,
+        "outcome": outcome,
+        "by": dict(by),
+        "reason": reason,
+        "comment": comment,
+        "edited": shown.version > 1,
+        "at": at.isoformat(),
+        "actions": [dict(result) for result in results],
+    }
+
+
+def timed_out(document: Mapping[str, Json], options: Mapping[str, Json]) -> tuple[str, list[dict[str, Json]]]:
+    """What it comes to that nobody has answered in time: what is said, and to each action."""
+    said = "approve" if options.get("on_timeout") == "approve" else "reject"
+    return said, [_result(action, ActionDecision(action["key"], said)) for action in document["actions"]]
 
 
 def judge(

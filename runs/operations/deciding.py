@@ -15,7 +15,7 @@ from runs import policies, queries, store
 from runs.engine import approval as rules
 from runs.engine import canonical, given, machine
 from runs.engine import position as at
-from runs.engine.approval import ActionDecision, Judged, VoteFact
+from runs.engine.approval import ActionDecision, Judged, Shown, VoteFact, decision_of, timed_out
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
 from runs.engine.status import APPROVAL as TABLE
@@ -193,22 +193,10 @@ def expire_question(run: Run, wait: Wait, moment: datetime) -> None:
 
 def _expire(run: Run, approval: Approval, moment: datetime) -> None:
     assert approval.due_at is not None
-    says = str(approval.options.get("on_timeout", "reject"))
-    said = "approve" if says == "approve" else "reject"
-    results = [
-        {
-            "key": action["key"],
-            "tool": action["tool"],
-            "args": action["args"],
-            "effect": action["effect"],
-            "decision": said,
-            "message": "",
-        }
-        for action in approval.content["actions"]
-    ]
+    said, results = timed_out(approval.content, approval.options)
     _vote(approval, None, "timeout", said, [], "", "system", decisive=True, results=results)
-    reason = f"no answer before {approval.due_at.isoformat()}"
-    decision = _decision(approval, "timeout", SYSTEM, reason, moment, results, said=said)
+    because = f"no answer before {approval.due_at.isoformat()}"
+    decision = _decision(approval, said, SYSTEM, "timeout", because, moment, results)
     _close(approval, ApprovalStatus.EXPIRED, "timeout", moment)
     _go_on(run, approval, "timeout", decision, SYSTEM)
 
@@ -308,7 +296,7 @@ def _record(
         commit(run, Transition(events=[event]), actor=actor.as_dict())
         return Decided(approval, run)
     decision = _decision(
-        approval, judged.decided, actor.as_dict(), "decision", moment, judged.results, comment=answer.comment
+        approval, judged.decided, actor.as_dict(), "decision", answer.comment, moment, judged.results
     )
     _close(approval, ApprovalStatus.DECIDED, judged.decided, moment)
     _go_on(run, approval, judged.decided, decision, actor.as_dict())
@@ -326,7 +314,7 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
         comment=answer.comment,
     )
     decision = _decision(
-        approval, "edit", actor.as_dict(), EDITED, store.now(), judged.results, comment=answer.comment
+        approval, "edit", actor.as_dict(), EDITED, answer.comment, store.now(), judged.results
     )
     facts = aggregate(run, address=approval.address)
     transition = machine.recheck(facts, _step(facts, approval), {**decision, "edited": True})
@@ -572,25 +560,12 @@ def _decision(
     outcome: str,
     by: dict[str, Json],
     reason: str,
+    comment: str,
     moment: datetime,
     results: Sequence[dict[str, Json]],
-    *,
-    comment: str = "",
-    said: str | None = None,
 ) -> dict[str, Json]:
-    """The decision as the position keeps it and the nodes after it see it."""
-    return {
-        "approval": str(approval.pk),
-        "version": approval.version,
-        "digest": approval.digest,
-        "outcome": said or outcome,
-        "by": by,
-        "reason": "timeout" if outcome == "timeout" else reason,
-        "comment": comment or (reason if outcome == "timeout" else ""),
-        "edited": approval.version > 1,
-        "at": moment.isoformat(),
-        "actions": list(results),
-    }
+    shown = Shown(str(approval.pk), approval.version, approval.digest)
+    return decision_of(shown, outcome, by=by, reason=reason, comment=comment, at=moment, results=results)
 
 
 # ---- what is damaged

@@ -130,18 +130,7 @@ def wait_for(world: World, approval: ApprovalRow) -> WaitRow:
 def expire(world: World, approval: ApprovalRow) -> None:
     """Nobody has answered in time: decided as the workflow says."""
     assert approval.due_at is not None
-    said = "approve" if approval.options.get("on_timeout") == "approve" else "reject"
-    results: list[dict[str, Json]] = [
-        {
-            "key": action["key"],
-            "tool": action["tool"],
-            "args": action["args"],
-            "effect": action["effect"],
-            "decision": said,
-            "message": "",
-        }
-        for action in approval.document["actions"]
-    ]
+    said, results = rules.timed_out(approval.document, approval.options)
     with world.book.transaction():
         add_vote(world, approval, user="", outcome="timeout", signature=said, results=results)
         because = f"no answer before {approval.due_at.isoformat()}"
@@ -191,19 +180,10 @@ def decision_of(
     comment: str,
     results: list[dict[str, Json]],
 ) -> dict[str, Json]:
-    """The decision as the position keeps it and the nodes after it see it."""
-    return {
-        "approval": approval.id,
-        "version": approval.version,
-        "digest": approval.digest,
-        "outcome": outcome,
-        "by": by,
-        "reason": reason,
-        "comment": comment,
-        "edited": approval.version > 1,
-        "at": world.now.isoformat(),
-        "actions": list(results),
-    }
+    shown = rules.Shown(approval.id, approval.version, approval.digest)
+    return rules.decision_of(
+        shown, outcome, by=by, reason=reason, comment=comment, at=world.now, results=results
+    )
 
 
 def go_on(

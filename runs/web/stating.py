@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from runs import policies
+from runs import policies, queries, workflows
 from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
+from runs.models import Run
 from runs.templatetags import words
+from runs.web import run_page
 from runs.web.door import Request
 
 
@@ -53,6 +55,28 @@ def changes_of(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
         key: value
         for key, value in wanted.items()
         if key not in state or not canonical.same(value, state[key])
+    }
+
+
+def form_of(
+    request: Request, run: Run, moment: queries.Moment, *, address: str, error: HitlError | None
+) -> dict[str, Any]:
+    """What a form shows that goes on from a checkpoint, with the state to edit first. address: the form's own."""
+    position, no = moment.position, moment.checkpoint.no
+    row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
+    lane, typed = known_lane(position, chosen_lane(request)), request.POST.get("state")
+    proposed = canonical.dumps(state_of(position, lane), indent=2)
+    return {
+        "run": run,
+        "checkpoint": no,
+        "after": row.node if moment.checkpoint.kind != "input" else "",
+        "state": proposed if typed is None else typed,
+        "state_errors": state_errors(error),
+        "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
+        "editors": editors(request, workflows.find(run.workflow, run.workflow_version), position, lane),
+        "lanes": run_page.lane_rows(position, url=address, chosen=lane),
+        "lane": lane,
+        "reason": request.POST.get("reason", ""),
     }
 
 

@@ -17,7 +17,7 @@ from runs.templatetags import pretty, words
 from runs.web import run_page, sentence
 from runs.web.door import Request, number
 from runs.web.sheet import draw, sheet
-from runs.web.stating import changes_of, chosen_lane, editors, known_lane, state_errors, state_of
+from runs.web.stating import changes_of, chosen_lane, editors, form_of, known_lane, state_errors, state_of
 
 # ---- rewind
 
@@ -28,17 +28,10 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     preview = operations.preview_rewind(
         actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
     )
-    moment = queries.checkpoint(run.pk, no)
-    row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
-    typed = request.POST.get("state")
-    lane = known_lane(moment.position, chosen_lane(request))
-    lanes = run_page.lane_rows(moment.position, url=reverse("run-rewind", args=[run.pk, no]), chosen=lane)
-    proposed = canonical.dumps(state_of(moment.position, lane), indent=2)
     lines, _ = queries.branches_of(run.pk)
+    address = reverse("run-rewind", args=[run.pk, no])
     shown = {
-        "run": run,
-        "checkpoint": no,
-        "after": row.node if moment.checkpoint.kind != "input" else "",
+        **form_of(request, run, queries.checkpoint(run.pk, no), address=address, error=error),
         "new_branch": max(line.no for line in lines) + 1,
         "again": run_page.again(preview),
         "said_again": run_page.said_again(preview),
@@ -50,15 +43,6 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
         "consumed": preview.consumed,
         "detach": "detach" in request.POST,
         "calls": preview.calls,
-        "state": proposed if typed is None else typed,
-        "state_errors": state_errors(error),
-        "editors": editors(
-            request, workflows.find(run.workflow, run.workflow_version), moment.position, lane
-        ),
-        "lanes": lanes,
-        "lane": lane,
-        "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
-        "reason": request.POST.get("reason", ""),
     }
     return draw(request, "runs/rewind.html", shown, error)
 

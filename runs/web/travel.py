@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, store, workflows
+from runs import operations, policies, queries, store
 from runs.engine import canonical
 from runs.engine.position import live_steps
 from runs.errors import BadRequest, HitlError
@@ -27,9 +27,7 @@ from runs.web.sheet import draw, sheet
 from runs.web.stating import (
     changes_of,
     chosen_lane,
-    editors,
-    known_lane,
-    state_errors,
+    form_of,
     state_of,
 )
 
@@ -42,27 +40,12 @@ BULK: Final = {"retry": "Retry", "rewind": "Rewind", "cancel": "Cancel"}
 def _fork_page(request: Request, run_id: UUID, no: int, *, error: HitlError | None = None) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
     preview = operations.preview_fork(actor=request.actor, run_id=run_id, checkpoint=no)
-    moment = queries.checkpoint(run.pk, no)
-    row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
-    lane = known_lane(moment.position, chosen_lane(request))
-    proposed = canonical.dumps(state_of(moment.position, lane), indent=2)
-    typed = request.POST.get("state")
+    address = reverse("run-fork", args=[run.pk, no])
     shown = {
-        "run": run,
-        "checkpoint": no,
-        "after": row.node if moment.checkpoint.kind != "input" else "",
+        **form_of(request, run, queries.checkpoint(run.pk, no), address=address, error=error),
         "preview": preview,
         "kept": run_page.calls_again(preview.kept, {}),
         "effects": [call for call in run_page.calls_again(preview.not_kept, {}) if call.effect != "none"],
-        "state": proposed if typed is None else typed,
-        "state_errors": state_errors(error),
-        "editors": editors(
-            request, workflows.find(run.workflow, run.workflow_version), moment.position, lane
-        ),
-        "lanes": run_page.lane_rows(moment.position, url=reverse("run-fork", args=[run.pk, no]), chosen=lane),
-        "lane": lane,
-        "state_open": bool(lane) or (typed is not None and typed.replace("\r\n", "\n") != proposed),
-        "reason": request.POST.get("reason", ""),
     }
     return draw(request, "runs/fork.html", shown, error)
 
