@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runs import policies, queries, store, workflows
+from runs import policies, store, workflows
 from runs.engine import Workflow, canonical, forking, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.steering import lane_to_edit
 from runs.errors import BadRequest, UnknownBranch
 from runs.models import Branch, JournalEntry, Run
-from runs.operations.door import aggregate, as_uuid, commit, locked_run, verb
+from runs.operations.door import aggregate, commit, locked_run, verb
 from runs.operations.previewing import asked_at, rewindable, still_there
 from runs.operations.steering import check_reason
 from runs.operations.submitting import Idempotency, begin_fork, earlier
@@ -47,7 +47,7 @@ def fork(
     it. changes: state to replace at that point; lane: in which lane, if there are several.
     """
     with verb(actor, "fork", run_id):
-        origin = queries.run(actor.project.pk, as_uuid(run_id))
+        origin = locked_run(run_id)  # lest it be removed, compacted or erased between what is read and what is written
         policies.check_fork(actor, origin)
         check_reason(reason)
         canonical.check(dict(changes or {}))

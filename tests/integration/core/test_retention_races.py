@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from runs import keeping, operations, store
 from runs.engine import Workflow
-from runs.errors import Gone
+from runs.errors import Erased, Gone
 from runs.keeping import removing
 from runs.models import Removed, Run
 from tests.integration.core.conftest import House, by_sql, history_is_whole, pay_flow
@@ -97,6 +97,30 @@ def test_a_rewind_that_waited_for_a_removal_finds_it_gone(
     assert operations.keep_house().runs == 1
     assert isinstance(late[0].end().error, Gone)
     assert set(rows_of(run).values()) == {0}
+
+
+def test_a_fork_that_waited_for_a_removal_finds_its_origin_gone(
+    house: House, flow: Workflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C101: the fork gets 410, and nothing of it is left."""
+    run = aged(completed(house))
+    late: list[Contender] = []
+    fork = partial(operations.fork, actor=house.olga, run_id=run.pk, checkpoint=0, reason="try anew")
+    paused_before_deleting(monkeypatch, lambda: late.append(blocked(fork)))
+    assert operations.keep_house().runs == 1
+    assert isinstance(late[0].end().error, Gone)
+    assert not Run.objects.exists()
+
+
+def test_a_fork_that_waited_for_an_erasure_finds_nothing_to_start_from(house: House, flow: Workflow) -> None:
+    """What was erased does not live on in a fork that had just read it."""
+    run = aged(completed(house))
+    fork = partial(operations.fork, actor=house.olga, run_id=run.pk, checkpoint=0, reason="try anew")
+    with transaction.atomic():
+        keeping.erase(store.lock_run(run.pk), by=house.olga.as_dict(), reason="asked for")
+        late = blocked(fork)
+    assert isinstance(late.end().error, Erased)
+    assert not Run.objects.exclude(pk=run.pk).exists()
 
 
 def becomes(house: House, run: Run, how: str) -> None:
