@@ -19,6 +19,7 @@ from django.db.models import Count, F, Max, Min, Model, OuterRef, Prefetch, Q, Q
 from runs import keeping, store
 from runs.engine import position
 from runs.engine.canonical import Json
+from runs.engine.lineage import Line
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
 from runs.errors import CheckpointUnreadable, Gone, HitlError, NotFound
 from runs.models import (
@@ -553,6 +554,19 @@ def live(run_ids: Sequence[UUID]) -> dict[UUID, Live]:
 def steps_of(run_id: UUID, *, limit: int) -> list[Step]:
     """The newest steps of a run on all branches, in the order in which they were made. One query."""
     return list(reversed(Step.objects.filter(run=run_id).order_by("-created_at", "-branch")[:limit]))
+
+
+def visits_by_node(run_id: UUID, line: Line) -> dict[str, dict[str, int]]:
+    """How many steps of each status a node of the outermost workflow has had, as the present branch sees it. One query."""
+    own = Q()
+    for branch, left_at in line.items():
+        own |= Q(branch=branch) if left_at is None else Q(branch=branch, checkpoint__lte=left_at)
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    rows = Step.objects.filter(own, run=run_id).exclude(status=StepStatus.VOID)
+    for node, status, count in rows.values_list("node", "status").annotate(count=Count("address")):
+        counts = found[node.partition("/")[0]]
+        counts[status] = counts.get(status, 0) + count
+    return dict(found)
 
 
 def waits_of(run_id: UUID) -> list[Wait]:

@@ -47,7 +47,9 @@ def fork(
     it. changes: state to replace at that point; lane: in which lane, if there are several.
     """
     with verb(actor, "fork", run_id):
-        origin = locked_run(run_id)  # lest it be removed, compacted or erased between what is read and what is written
+        origin = locked_run(
+            run_id
+        )  # lest it be removed, compacted or erased between what is read and what is written
         policies.check_fork(actor, origin)
         check_reason(reason)
         canonical.check(dict(changes or {}))

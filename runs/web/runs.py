@@ -20,7 +20,7 @@ from runs.engine.position import all_steps, every_conflict
 from runs.errors import HitlError
 from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
-from runs.web import branches, keeping, once, run_page, sentence, signs, timeline, ways
+from runs.web import branches, keeping, once, picture, run_page, sentence, signs, timeline, ways
 from runs.web.banner import of_error
 from runs.web.door import Request, number, page, see_other
 
@@ -172,6 +172,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     at_head = moment is not None and checkpoint == run.head
     head = moment.position if moment and at_head else queries.head_or_fault(run)[0]
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
+    skipped = _skipped(workflow, steps, head, line) if not drawn.left_out else []
     shown = {
         "run": run,
         "sentence": said,
@@ -189,8 +190,9 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "time_left": run_page.time_left(run, now),
         "mismatch": run_page.mismatch(run.error),
         "log": [run_page.log_row(line) for line in queries.lines_of(run.pk, limit=LINES)],
+        "picture": _picture(run, workflow, live, line, skipped, now),
         "timeline": drawn,
-        "skipped": _skipped(workflow, steps, head, line) if not drawn.left_out else [],
+        "skipped": skipped,
         "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
         "legend": [(kind, timeline.WORDS[kind]) for kind in drawn.kinds],
         "branches": branches.build(
@@ -207,6 +209,28 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         **_checkpoints(request, run, moment, line=line),
     }
     return {"page": shown, "now": now}
+
+
+def _picture(
+    run: Run,
+    workflow: Workflow | None,
+    live: queries.Live,
+    line: Line,
+    skipped: Sequence[str],
+    now: datetime,
+) -> picture.Picture | None:
+    """None where this process does not know the run's version of the workflow."""
+    if workflow is None:
+        return None
+    done = picture.tallies(
+        queries.visits_by_node(run.pk, line),
+        steps=live.steps,
+        waits=live.waits,
+        approvals=live.approvals,
+        skipped=skipped,
+        now=now,
+    )
+    return picture.build(workflow, done, ended=run.status == "completed")
 
 
 def _skipped(
