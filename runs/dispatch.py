@@ -63,6 +63,16 @@ def _send(task: str, run_id: str, *more: object) -> bool:
     return True
 
 
+def hints() -> int | None:
+    """How many hints lie in the broker; None if it does not answer."""
+    try:
+        with Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as broker:
+            return int(broker.llen(current_app.conf.task_default_queue))
+    except RedisError as error:
+        logger.warning("the broker does not answer: %s", error)
+        return None
+
+
 def announce(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
     """Say that a run has changed, once the surrounding transaction has committed."""
 

@@ -158,6 +158,12 @@ def check_keep(actor: Actor, run: Run) -> None:
     _check_role(actor, KEEPERS, "hold or erase runs")
 
 
+def check_watch(actor: Actor) -> None:
+    """See how the house does: workers, what is stuck, what does not hold. Operators and admins."""
+    check_scope(actor, "runs:read")
+    _check_role(actor, KEEPERS, "see how the house does")
+
+
 def check_policy(actor: Actor, project: Project) -> None:
     """Say how long things are kept: admins."""
     check_view(actor, project.pk)
@@ -214,6 +220,10 @@ def can_signal(actor: Actor, run: Run) -> bool:
 
 def can_keep(actor: Actor, run: Run) -> bool:
     return can(check_keep, actor, run)
+
+
+def can_watch(actor: Actor) -> bool:
+    return can(check_watch, actor)
 
 
 def can_cancel(actor: Actor, run: Run) -> bool:

@@ -43,6 +43,7 @@ STEERS: Final = (
         "/hold/",
         "/erase/",
         "/retry/",
+        "/health/",
     ),
     "/runs/bulk/",
 )  # what an operator does
@@ -206,6 +207,7 @@ def steered(stack: Stack) -> Pages:
         "rewind": f"/runs/{ended}/rewind/0/",
         "hold": f"/runs/{ended}/hold/",
         "erase": f"/runs/{ended}/erase/",
+        "health": "/health/",
         "bulk": "/runs/bulk/?verb=cancel",
         "bulk-rewind": "/runs/bulk/?verb=rewind&node=draft",
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from runs import queries
+from runs import policies, queries
 from runs.policies import Actor
 
 THEMES = ("light", "dark")
@@ -56,6 +56,10 @@ class Frame:
         if self.actor is None:
             return 0
         return queries.inbox_count(self.actor.project.pk, asked(self.actor))
+
+    @property
+    def may_watch(self) -> bool:
+        return self.actor is not None and policies.can_watch(self.actor)
 
     @cached_property
     def has_runs(self) -> bool:

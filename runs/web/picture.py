@@ -111,8 +111,8 @@ WORDS: Final = {
 
 
 SIGNS: Final = {
-    "todo": signs.Sign("nothing", "", ""),
-    "skipped": signs.Sign("nothing", "", ""),
+    "todo": signs.Sign("none", "", ""),
+    "skipped": signs.Sign("none", "", ""),
     "ready": signs.STEP["ready"],
     "work": signs.STEP["executing"],
     "people": signs.STEP["waiting"],

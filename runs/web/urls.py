@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, inbox, keeping, live, runs, steering, styleguide, travel
+from runs.web import account, health, inbox, keeping, live, runs, steering, styleguide, travel
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -29,6 +29,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/signal/", runs.signal, name="run-signal"),
     path("runs/<uuid:run_id>/hold/", keeping.hold, name="run-hold"),
     path("runs/<uuid:run_id>/erase/", keeping.erase, name="run-erase"),
+    path("health/", health.health, name="health"),
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
