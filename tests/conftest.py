@@ -5,15 +5,17 @@ read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.kit import chromium
 from tests.kit.plugin import SERVERS
 from tests.kit.servers import Servers
 from tests.kit.stack import Stack
 
-LONGEST_FIRST = ("acceptance", "browser", "integration")
+LONGEST_FIRST = ("browser", "acceptance", "integration")
 
 
 @pytest.hookimpl(trylast=True)
@@ -27,6 +29,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _kind(item: pytest.Item) -> int:
     places = [place for place, kind in enumerate(LONGEST_FIRST) if f"/{kind}/" in str(item.path)]
     return places[0] if places else len(LONGEST_FIRST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hands out whole files, and all that share one expensive thing to the same process: the browser with its site."""
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = _together
+    return scheduling
+
+
+def _together(nodeid: str) -> str:
+    file = nodeid.partition("::")[0]
+    return "tests/browser" if file.startswith("tests/browser/") else file
 
 
 @pytest.fixture(scope="session")

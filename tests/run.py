@@ -14,8 +14,10 @@ from tests import sizes
 from tests.kit import chromium
 
 GROUPS = ("core", "browser")
-# Two halves, each with servers of its own: nearly twice as fast on two cores. Files go out in the order of tests/conftest.py.
-AT_ONCE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+# One more part than there are cores, each with servers of its own: what real processes are tested with is waiting for half of the
+# time. tests/conftest.py says what goes together, and in which order.
+PARTS = min((os.cpu_count() or 1) + 1, 6)
+AT_ONCE = ("-n", str(PARTS), "--dist", "loadscope", "--no-loadscope-reorder")
 MARKERS = {"core": "not browser", "browser": "browser"}
 
 

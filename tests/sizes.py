@@ -16,8 +16,8 @@ TABLE: dict[str, tuple[int, int]] = {
     "race rounds": (3, 50),
     "storms": (1, 20),
     "kills": (1, 20),  # at each boundary of a step
-    "writes of the matrix": (2, 100),  # of each fault; 100 is all of them
-    "rounds of the matrix": (1, 6),  # 6 faults at 29 writes: 1,044 runs
+    "writes of the matrix": (2, 100),  # of each fault, left alone, rewound and cancelled; 100 is all of them
+    "rounds of the matrix": (1, 2),  # 6 faults, 29 writes, 3 wishes: 1,044 runs
     "runs in a rolling restart": (10, 200),
     "rolling restarts": (2, 40),
     "parallel requests": (50, 50),
@@ -26,6 +26,10 @@ TABLE: dict[str, tuple[int, int]] = {
     "runs in a list": (60, 5_000),
     "lanes": (4, 16),
     "open streams": (80, 500),
+    "portions of a soak": (3, 20),  # with a restart of Redis between two
+    "chains of a portion": (12, 220),  # of ten steps: 50,000 steps in all, with those of the questions
+    "questions of a portion": (3, 100),
+    "pages of a portion": (8, 25),
 }
 
 

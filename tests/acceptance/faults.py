@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,7 +46,60 @@ class Hold:
         return found
 
     def release(self) -> None:
-        self.connection.execute("SELECT pg_advisory_unlock_all()")
+        self.connection.execute("SELECT pg_advisory_unlock(%s, %s)", [SPACE, self.number])
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row whose INSERT is a moment. when: an SQL condition on NEW. at_commit: the last moment at which its transaction may
+    still be lost.
+    """
+
+    table: str
+    when: str
+    at_commit: bool = False
+
+
+class Places:
+    """Triggers at many writes, which let everybody pass but the runs that are to be held there. So many runs may stand at
+    writes at the same time; to make a trigger, nobody may be in the middle of one.
+    """
+
+    def __init__(self, site: Site, places: Sequence[Place]) -> None:
+        self.site = site
+        self.connection = psycopg.connect(site.stack.database_url, autocommit=True)
+        self.connection.execute(
+            "CREATE TABLE held (name text, place text, number int, PRIMARY KEY (name, place));"
+            "CREATE FUNCTION hold_here() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE found_number int; BEGIN "
+            " SELECT number INTO found_number FROM held JOIN runs_run run ON held.name = run.input::json ->> 'name'"
+            "  WHERE place = TG_NAME AND run.id = coalesce(to_jsonb(NEW) ->> 'parent_id', to_jsonb(NEW) ->> 'run_id')::uuid;"
+            f" IF FOUND THEN PERFORM pg_advisory_xact_lock_shared({SPACE}, found_number); END IF; RETURN NEW; END $$"
+        )
+        self._names = {place: f"place{number}" for number, place in enumerate(places)}
+        for place, name in self._names.items():
+            self.connection.execute(_trigger(name, place, function="hold_here").encode())
+
+    def hold(self, place: Place, name: str) -> Hold:
+        """From now on the run whose input has this name waits there."""
+        hold = Hold(self.site, next(_numbers), self.connection)
+        self.connection.execute("SELECT pg_advisory_lock(%s, %s)", [SPACE, hold.number])
+        self.connection.execute(
+            "INSERT INTO held VALUES (%s, %s, %s)", [name, self._names[place], hold.number]
+        )
+        return hold
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _trigger(name: str, place: Place, *, function: str, verb: str = "INSERT") -> str:
+    timing = "AFTER" if place.at_commit else "BEFORE"
+    kind = "CONSTRAINT TRIGGER" if place.at_commit else "TRIGGER"
+    deferred = "DEFERRABLE INITIALLY DEFERRED" if place.at_commit else ""
+    return (
+        f"CREATE {kind} {name} {timing} {verb} ON {place.table} {deferred} FOR EACH ROW"
+        f" WHEN ({place.when}) EXECUTE FUNCTION {function}()"
+    )
 
 
 @contextmanager
@@ -55,19 +109,13 @@ def held(
     """`when`: an SQL condition on NEW. at_commit: as the last thing before the transaction commits."""
     number = next(_numbers)
     name = f"hold{number}"
-    timing = "AFTER" if at_commit else "BEFORE"
-    kind = "CONSTRAINT TRIGGER" if at_commit else "TRIGGER"
-    deferred = "DEFERRABLE INITIALLY DEFERRED" if at_commit else ""
     with psycopg.connect(site.stack.database_url, autocommit=True) as connection:
         connection.execute("SELECT pg_advisory_lock(%s, %s)", [SPACE, number])
         connection.execute(
             f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
             f"PERFORM pg_advisory_xact_lock_shared({SPACE}, {number}); RETURN NEW; END $$"
         )
-        connection.execute(
-            f"CREATE {kind} {name} {timing} {verb} ON {table} {deferred} FOR EACH ROW"
-            f" WHEN ({when}) EXECUTE FUNCTION {name}()"
-        )
+        connection.execute(_trigger(name, Place(table, when, at_commit), function=name, verb=verb).encode())
         try:
             yield Hold(site, number, connection)
         finally:

@@ -132,15 +132,21 @@ def _an_ended_run_owns_nothing(site: Site, run_id: str) -> None:
 
 
 def assert_all_consume(site: Site) -> None:
-    """I5: every worker takes something. As many runs as there are workers wait at gates, each in another worker."""
+    """I5: every worker takes something."""
     workers = site.workers()
-    names = [fresh_name() for _ in workers]
+    held = assert_takes_at_once(site, len(workers))
+    assert held == set(workers), f"I5: {set(workers) - held} took nothing"
+
+
+def assert_takes_at_once(site: Site, number: int) -> set[str]:
+    """I5: so many runs stand at gates at the same time, each in another pool child. The names of the workers."""
+    names = [fresh_name() for _ in range(number)]
     run_ids = [site.start("patient", name=name, stops=["middle"]) for name in names]
     for name in names:
         site.at_gate(f"{name}-middle")
     held = {site.holder(run_id) for run_id in run_ids}
     for name in names:
         site.ledger.open(f"{name}-middle")
-    assert held == set(workers), f"I5: {set(workers) - held} took nothing"
     for run_id in run_ids:
         site.wait(run_id)
+    return held

@@ -37,7 +37,7 @@ def test_a_worker_asked_to_end_hands_its_lane_over(site: Site, to: str) -> None:
         asked.ask()
     else:
         os.killpg(asked.pid, signal.SIGTERM)
-    until(lambda: "Warm shutdown" in site.stack.log(worker), what=f"{worker} heard it")
+    until(partial(_is_leaving, site, child), what=f"{worker} has told its child")
     site.ledger.open(f"{name}-link3")
     assert asked.wait(60)
     assert asked.status == 0

@@ -1,27 +1,23 @@
-"""The kill matrix: every fault at every write that moves a run. Whatever happens, the run completes by itself, each result is
-committed once, and nothing is left over. The ledger counts what really ran.
+"""The kill matrix: every fault at every write that moves a run, and an operator who rewinds or cancels it at that very moment.
+Whatever happens, the run ends by itself as was last wanted, each result is committed once, and nothing is left over. The
+ledger counts what really ran.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.acceptance.faults import (
-    Hold,
-    end_backends,
-    freeze_child,
-    held,
-    kill_child,
-    thaw_child,
-)
-from tests.acceptance.invariants import CONNECTION, assert_invariants
-from tests.acceptance.site import PATIENCE, Site, fresh_name
+from tests.acceptance.faults import Hold, Place, Places, end_backends, freeze_child, kill_child, thaw_child
+from tests.acceptance.invariants import CONNECTION, assert_invariants, assert_takes_at_once
+from tests.acceptance.site import PATIENCE, TERMINAL, Site, fresh_name
 from tests.kit.servers import Servers
 from tests.kit.stack import Stack
 from tests.kit.waiting import until
@@ -30,6 +26,10 @@ from tests.sizes import size
 pytestmark = pytest.mark.acceptance
 
 EXPLAINED = (*CONNECTION, "WorkerLostError")  # tracebacks that the faults cause
+WORKERS, CHILDREN = ("w1", "w2"), 6
+TOGETHER = (
+    9  # runs that stand at writes at the same time; the other children are for their lanes and for takeovers
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,20 @@ def shared(servers: Servers) -> Iterator[Site]:
     stack = Stack(servers, env={"HITL_LEASE_SECONDS": "3"})
     try:
         site = Site(stack)
-        stack.start()
+        stack.start(workers=[])
+        for worker in WORKERS:
+            stack.start_worker(worker, children=CHILDREN)
         yield site
         site.close()
     finally:
         stack.stop()
+
+
+@pytest.fixture(scope="module")
+def places(shared: Site) -> Iterator[Places]:
+    made = Places(shared, [write.place for write in WRITES])
+    yield made
+    made.close()
 
 
 @dataclass(frozen=True)
@@ -66,19 +75,15 @@ MILL = Subject(
 
 @dataclass(frozen=True)
 class Write:
-    """A row whose INSERT is the moment. at_commit: the last moment at which its transaction may still be lost.
-
-    approved: whether it comes after the approval.
-    """
+    """A row of a run whose INSERT is the moment. approved: whether it comes after the approval."""
 
     subject: Subject
-    table: str
-    when: str
-    at_commit: bool
-    approved: bool = False
+    place: Place
+    approved: bool
 
     def __str__(self) -> str:
-        return f"{self.subject.workflow} {'at the commit of' if self.at_commit else 'before'} {self.table}, {self.when}"
+        moment = "at the commit of" if self.place.at_commit else "before"
+        return f"{self.subject.workflow} {moment} {self.place.table}, {self.place.when}"
 
 
 PLACES = [
@@ -101,7 +106,7 @@ PLACES = [
 ]
 WRITES = [
     # A row of the journal is committed with its own statement: there is no moment between the two.
-    Write(subject, table, when, at_commit, approved)
+    Write(subject, Place(table, when, at_commit), approved)
     for subject, table, when, approved in PLACES
     for at_commit in ((False,) if table == "runs_journalentry" else (False, True))
 ]
@@ -174,38 +179,174 @@ def _let_commit(site: Site, backends: list[int]) -> None:
 Fault = Callable[[Site, int, Hold, list[int]], Afterwards]
 
 
+# ---- what an operator asks for while the process stands there: under way when the fault strikes
+
+
+Ask = Callable[[], httpx.Response]
+
+
+def undisturbed(site: Site, run_id: str) -> Ask | None:
+    return None
+
+
+def rewound(site: Site, run_id: str) -> Ask:
+    """To any checkpoint that there is."""
+    head = site.one("SELECT head FROM runs_run WHERE id = %s", run_id)
+    return partial(site.rewind, run_id, random.randint(0, head))
+
+
+def cancelled(site: Site, run_id: str) -> Ask:
+    return partial(site.as_("olga").post, f"/runs/{run_id}/cancel", json={})
+
+
+Act = Callable[[Site, str], Ask | None]
+ACTS: list[Act] = [undisturbed, rewound, cancelled]
+
+
+@dataclass
+class Case:
+    """One run on its way through a fault."""
+
+    write: Write
+    act: Act
+    name: str = field(default_factory=fresh_name)
+    run_id: str = ""
+    hold: Hold | None = None
+    answer: Future[httpx.Response] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.write}, {self.act.__name__}: run {self.run_id} of {self.name}"
+
+    @property
+    def subject(self) -> Subject:
+        return self.write.subject
+
+    @property
+    def wanted(self) -> str:
+        """How the run is to end. Who cancels too late is told so, and changes nothing."""
+        if self.act is not cancelled:
+            return "completed"
+        assert self.answer is not None
+        answer = self.answer.result()
+        if answer.status_code == 200:
+            return "cancelled"
+        assert answer.json()["code"] == "already_terminal", answer.text
+        return "completed"
+
+
 @pytest.mark.parametrize(
     "fault",
     [killed, killed_unheard, frozen, cut_off, cut_off_unheard, flushed],
     ids=lambda fault: fault.__name__,
 )
-def test_a_fault_at_a_write_loses_and_repeats_nothing(site: Site, fault: Fault) -> None:
-    """C32, C33, C38, C42: random writes in the small size, all of them, many times, in the full one."""
-    for _ in range(size("rounds of the matrix")):
-        for write in random.sample(WRITES, min(size("writes of the matrix"), len(WRITES))):
-            _go_wrong(site, fault, write)
+def test_a_fault_at_a_write_loses_and_repeats_nothing(site: Site, places: Places, fault: Fault) -> None:
+    """C32, C33, C38, C42, C52: random writes in the small size, all in the full one; runs left alone, rewound and cancelled."""
+    cases = [
+        Case(write, act) for _ in range(size("rounds of the matrix")) for act in ACTS for write in _some()
+    ]
+    random.shuffle(cases)
+    for first in range(0, len(cases), TOGETHER):
+        _go_wrong(site, places, fault, cases[first : first + TOGETHER])
+    # Those that were frozen have come back, and what they had in hand is done with, when all take something.
+    assert_takes_at_once(site, len(WORKERS) * CHILDREN)
+    for case in cases:
+        _see(site, case)
+    every = [run_id for case in cases for run_id in (case.run_id, *_children(site, case.run_id))]
+    assert_invariants(site, *every, expected=EXPLAINED, consume=False)
 
 
-def _go_wrong(site: Site, fault: Fault, write: Write) -> None:
-    name, subject = fresh_name(), write.subject
-    with ExitStack() as stack:
-        if not write.approved:
-            hold = stack.enter_context(held(site, write.table, write.when, at_commit=write.at_commit))
-        run_id = site.start(subject.workflow, name=name)
-        if write.approved:
-            approval = _asked(site, run_id)
-            hold = stack.enter_context(held(site, write.table, write.when, at_commit=write.at_commit))
+def _some() -> list[Write]:
+    return random.sample(WRITES, min(size("writes of the matrix"), len(WRITES)))
+
+
+def _go_wrong(site: Site, places: Places, fault: Fault, cases: Sequence[Case]) -> None:
+    """All of them at once: each to its write, there the operator's wish and the fault, and on to its end."""
+    for case in cases:
+        if not case.write.approved:
+            case.hold = places.hold(case.write.place, case.name)
+        case.run_id = site.start(case.subject.workflow, name=case.name)
+    for case in cases:
+        if case.write.approved:
+            approval = _asked(site, case.run_id)
+            case.hold = places.hold(case.write.place, case.name)
             assert site.decide(approval).status_code == 200
-        backends = hold.reached()
-        afterwards = fault(site, _standing(site, backends), hold, backends)
-    if not write.approved:
-        assert site.decide(_asked(site, run_id)).status_code == 200
-    ended = site.wait(run_id)
-    afterwards()
-    assert {key: ended["state"][key] for key in subject.ends} == subject.ends, (write, site.story(run_id))
-    assert site.kinds(run_id).count("step_completed") == subject.completed, (write, site.story(run_id))
-    assert _ran_as_promised(site, subject, name), (write, site.ledger.stamps(name=name))
-    assert_invariants(site, run_id, *_children(site, run_id), expected=EXPLAINED, consume=False)
+    with ThreadPoolExecutor(len(cases)) as operators:
+        afterwards = [_strike(site, fault, case, operators) for case in cases]
+        for case in cases:
+            if case.answer is not None:
+                case.answer.result(timeout=PATIENCE)
+    _see_through(site, cases)
+    for after in afterwards:
+        after()
+
+
+def _strike(site: Site, fault: Fault, case: Case, operators: ThreadPoolExecutor) -> Afterwards:
+    assert case.hold is not None
+    backends = case.hold.reached()
+    ask = case.act(site, case.run_id)
+    if ask is not None:
+        case.answer = operators.submit(_patiently, ask)
+        until(partial(_is_under_way, site, case.answer, backends), what=f"the wish is under way: {case}")
+    afterwards = fault(site, _standing(site, backends), case.hold, backends)
+    case.hold.release()
+    return afterwards
+
+
+def _patiently(ask: Ask) -> httpx.Response:
+    """Asks again while somebody else holds the run."""
+    answers: list[httpx.Response] = []
+
+    def is_heard() -> bool:
+        answers.append(ask())
+        return not (answers[-1].status_code == 409 and answers[-1].json()["code"] == "busy")
+
+    until(is_heard, seconds=PATIENCE, what="the run is free")
+    return answers[-1]
+
+
+def _is_under_way(site: Site, answer: Future[httpx.Response], backends: list[int]) -> bool:
+    """Done already, or waiting for what the process at the write holds."""
+    return answer.done() or bool(
+        site.sql("SELECT 1 FROM pg_stat_activity WHERE pg_blocking_pids(pid) && %s::int[]", backends)
+    )
+
+
+def _see_through(site: Site, cases: Sequence[Case]) -> None:
+    """Until all have ended; whatever people are asked on the way is approved."""
+    left = {case.run_id: case for case in cases}
+
+    def have_ended() -> bool:
+        for run_id in list(left):
+            if site.one("SELECT status FROM runs_run WHERE id = %s", run_id) in TERMINAL:
+                del left[run_id]
+            elif site.sql("SELECT 1 FROM runs_approval WHERE run_id = %s AND status = 'open'", run_id):
+                assert site.decide(_asked(site, run_id)).status_code == 200
+        return not left
+
+    until(have_ended, seconds=2 * PATIENCE, what="all have ended")
+
+
+def _see(site: Site, case: Case) -> None:
+    """Ended as wanted; along the checkpoints that lead to its head each step is committed once; nothing ran more often than
+    the fault, the wait and the rewind explain.
+    """
+    ended = site.wait(case.run_id, case.wanted)
+    if case.act is rewound:
+        assert case.answer is not None
+        assert case.answer.result().status_code == 202, case.answer.result().text
+        assert ended["branch"] == 2, case
+    for child in _children(site, case.run_id):
+        site.wait(child, *TERMINAL)
+    told = f"{case}: {site.story(case.run_id)} {site.ledger.stamps(name=case.name)}"
+    if ended["status"] == "completed":
+        assert {key: ended["state"][key] for key in case.subject.ends} == case.subject.ends, told
+        assert _committed(site, case.run_id) == case.subject.completed, told
+    counts = [site.ledger.count(name=case.name, step=step) for step in case.subject.stamps]
+    least = int(ended["status"] == "completed")
+    most = 4 if case.act is rewound else 2
+    assert all(least <= count <= most for count in counts), told
+    keys = {stamp["key"] for stamp in site.ledger.stamps(name=case.name, step="charge")}
+    assert least <= len(keys) <= 1, told
 
 
 def _asked(site: Site, run_id: str) -> dict[str, Any]:
@@ -225,9 +366,19 @@ def _children(site: Site, run_id: str) -> list[str]:
     return [str(row["id"]) for row in site.sql("SELECT id FROM runs_run WHERE parent_id = %s", run_id)]
 
 
-def _ran_as_promised(site: Site, subject: Subject, name: str) -> bool:
-    """Bodies at least once, and at most once more than one fault and one wait explain; every `charge` with one key."""
-    stamps = site.ledger.stamps(name=name)
-    counts = [sum(stamp["step"] == step for stamp in stamps) for step in subject.stamps]
-    keys = {stamp["key"] for stamp in stamps if stamp["step"] == "charge"}
-    return all(1 <= count <= 2 for count in counts) and len(keys) == 1
+def _committed(site: Site, run_id: str) -> int:
+    """How many steps were completed along the line of checkpoints that leads to the head."""
+    return int(
+        site.one(
+            "WITH RECURSIVE line AS ("
+            " SELECT point.no, point.parent FROM runs_checkpoint point JOIN runs_run run ON run.id = run_id AND head = no"
+            "  WHERE run_id = %s"
+            " UNION ALL SELECT point.no, point.parent FROM runs_checkpoint point JOIN line ON point.no = line.parent"
+            "  WHERE run_id = %s)"
+            "SELECT count(*) FROM runs_event JOIN line ON line.no = checkpoint"
+            " WHERE run_id = %s AND kind = 'step_completed'",
+            run_id,
+            run_id,
+            run_id,
+        )
+    )

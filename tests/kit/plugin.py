@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -22,6 +24,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     servers = Servers()
     early_config.stash[SERVERS] = servers
     early_config.add_cleanup(servers.stop)
+    _keep_bytecode(servers.folder)
     if not _only_hands_out(early_config):
         servers.start()
     os.environ["HITL_SECRET_KEY"] = SECRET_KEY
@@ -29,6 +32,17 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ["HITL_LOG_FORMAT"] = "text"
     os.environ.setdefault("HITL_WORKFLOW_APPS", "examples.refund,examples.sql_change,tests.kit.flows")
     return (yield)
+
+
+def _keep_bytecode(folder: Path) -> None:
+    """Where a shell forbids bytecode, each of the hundreds of processes to come would compile all its imports, which takes two
+    seconds, and all the rest of a start one. It goes into the folder of the first of us; those that are handed tests use it too.
+    """
+    if not sys.dont_write_bytecode:
+        return
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder / "bytecode")
+    sys.dont_write_bytecode = False
 
 
 def _only_hands_out(config: pytest.Config) -> bool:

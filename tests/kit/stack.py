@@ -57,6 +57,7 @@ class Stack:
         self.logs = self.folder / "log"
         self.children: dict[str, Child] = {}
         self.database_url = servers.database_from_template(migrate)
+        self._connection = self._connect()
         self.valkey: Valkey = servers.valkey(self.folder.name)
         self.ledger = self._start_ledger()
         self._socket = _listening()
@@ -101,6 +102,9 @@ class Stack:
     def start_sweeper(self, name: str = "sweeper") -> Child:
         return self._keep(name, self.launch.sweeper(name))
 
+    def start_beat(self) -> Child:
+        return self._keep("beat", self.launch.beat(self.folder / "beat"))
+
     def start_services(self, *apps: str) -> None:
         """What the apps' `processes` name; before the workers, which get the addresses by environment."""
         for service in (found.placed(self.folder) for found in services(apps or APPS)):
@@ -140,11 +144,13 @@ class Stack:
         child.kill()
         return status if ended else None
 
-    def manage(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def manage(
+        self, *words: str, check: bool = True, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "manage.py", *words],
             cwd=root(),
-            env=self.env,
+            env={**self.env, **(env or {})},
             capture_output=True,
             text=True,
             check=False,
@@ -176,9 +182,24 @@ class Stack:
     # ---- Postgres
 
     def sql(self, statement: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        with psycopg.connect(self.database_url, autocommit=True, row_factory=dict_row) as connection:
-            cursor = connection.execute(statement, parameters)
-            return list(cursor) if cursor.description else []
+        """By a connection that is kept: most of what a test does is to look again and again."""
+        try:
+            return self._execute(statement, parameters)
+        except psycopg.OperationalError:
+            if not self._connection.closed:
+                raise
+        return self._execute(statement, parameters)  # Postgres was killed, and may be back
+
+    def _execute(self, statement: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+        if self._connection.closed:
+            self._connection = self._connect()
+        cursor = self._connection.execute(statement, parameters)
+        return list(cursor) if cursor.description else []
+
+    def _connect(self) -> psycopg.Connection[dict[str, Any]]:
+        return psycopg.connect(
+            self.database_url, autocommit=True, row_factory=dict_row, prepare_threshold=None
+        )
 
     def cut_postgres(self) -> int:
         """Terminates every backend of this stack's database; how many there were."""
@@ -217,6 +238,7 @@ class Stack:
             child.stop(grace=5)
         self.children.clear()
         self.http.close()
+        self._connection.close()
         self._socket.close()
         self.valkey.stop(grace=1)
         self.servers.drop(self.database_url)

@@ -188,7 +188,7 @@ def api_of(actor: Actor, scopes: Sequence[str] = SCOPES) -> Api:
 
 
 @pytest.fixture
-def committed(transactional_db: None) -> None:
+def committed(database: None) -> None:
     """For tests with several connections: what is written is committed. The others share one transaction, for speed."""
 
 

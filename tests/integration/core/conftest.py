@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from django.apps import apps
-from django.db import connection, transaction
-from django.test import TransactionTestCase
+from django.db import connection
 from pydantic import BaseModel
 
 from runs import operations, store, workflows
 from runs.engine import Action, Workflow, chain
 from runs.engine import position as at
 from runs.models import Approval, Event, Member, Project, Run, Step, Team, User
-from runs.operations import ActionDecision, Answer, Decided, Swept, process
+from runs.operations import ActionDecision, Answer, Decided, Swept
 from runs.policies import Actor
+from tests.integration.conftest import database, without_flush
+
+__all__ = ["database", "without_flush"]
 
 
 class Killed(BaseException):
@@ -137,32 +138,9 @@ def make_house(slug: str = "demo") -> House:
 
 
 @pytest.fixture
-def without_flush() -> Iterator[None]:
-    """Django's flush truncates every table and writes all permissions anew: half a second a test."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)
-        yield
-
-
-@pytest.fixture
-def database(without_flush: None, transactional_db: None) -> Iterator[None]:
-    """Real commits, seen by every connection; afterwards our rows go again."""
-    yield
-    tables = apps.get_app_config("runs").get_models(include_auto_created=True)
-    with transaction.atomic():
-        by_sql("SET LOCAL hitl.retention = 'on'")
-        for model in tables:
-            by_sql(f'DELETE FROM "{model._meta.db_table}"')
-
-
-@pytest.fixture
 def house(database: None) -> Iterator[House]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            process, "KEEPER_TICK", 0.02
-        )  # a quarter of a second to stop would be the longest part of a test
-        yield make_house()
-        operations.leave()
+    yield make_house()
+    operations.leave()
 
 
 class Anything(BaseModel):

@@ -68,7 +68,7 @@ def sweep() -> None:
 
 
 @pytest.fixture
-def desk(transactional_db: None, settings: Settings) -> Iterator[Desk]:
+def desk(database: None, settings: Settings) -> Iterator[Desk]:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # nobody signs in here
     yield Desk()
     operations.leave()

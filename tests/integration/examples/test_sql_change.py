@@ -79,7 +79,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(transactional_db: None, airports: Airports, settings: Settings) -> Iterator[Desk]:
+def desk(database: None, airports: Airports, settings: Settings) -> Iterator[Desk]:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # nobody signs in here
     yield Desk()
     operations.leave()

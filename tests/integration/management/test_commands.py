@@ -14,7 +14,7 @@ from pytest_django import Settings
 from runs.models import ApiToken, Event, Member, Run, Team, User
 from runs.operations.tokens import token_digest
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.usefixtures("database")
 
 
 @pytest.fixture(autouse=True)

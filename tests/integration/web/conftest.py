@@ -11,7 +11,7 @@ from tests.integration.core.conftest import House, make_house
 
 
 @pytest.fixture
-def house(transactional_db: None) -> Iterator[House]:
+def house(database: None) -> Iterator[House]:
     yield make_house()
     operations.leave()
 

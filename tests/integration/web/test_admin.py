@@ -13,7 +13,7 @@ SHOWN = [model for model in apps.get_app_config("runs").get_models() if admin.si
 
 
 @pytest.fixture
-def root(transactional_db: None) -> Client:
+def root(database: None) -> Client:
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
     return client

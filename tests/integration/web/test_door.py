@@ -113,7 +113,7 @@ def test_a_project_of_others_is_not_there(house: House, approval: Approval, clie
     assert Vote.objects.count() == 0
 
 
-def test_people_without_a_project_are_told_so(transactional_db: None) -> None:
+def test_people_without_a_project_are_told_so(database: None) -> None:
     client = Client()
     client.force_login(User.objects.create_user("nobody"))
     answer = client.get("/inbox/")
