@@ -241,6 +241,24 @@ class AlreadyTerminal(Conflict):
     code = "already_terminal"
 
 
+class Compensating(Conflict):
+    """The run is taking back what it did; it ends by itself."""
+
+    code = "compensating"
+
+
+class Compensated(Conflict):
+    """Calls that this would build on were taken back."""
+
+    code = "compensated"
+
+
+class PausedAbove(Conflict):
+    """The run is paused together with one above it; resume that."""
+
+    code = "paused_above"
+
+
 class StepExecuting(Conflict):
     """A step of this lane is executing; wait, or rewind."""
 
@@ -513,6 +531,13 @@ class ChildFailed(StepError):
     """The child run did not complete."""
 
     code = "child_failed"
+
+
+class UndoNotFound(StepError):
+    """The function that takes a call back is not where it was when the call was made."""
+
+    code = "undo_not_found"
+    retryable = True  # until it is deployed again
 
 
 class RunCancelled(StepError):

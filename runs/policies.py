@@ -151,6 +151,13 @@ def check_retry(actor: Actor, run: Run) -> None:
     _check_role(actor, frozenset({"operator"}), "retry runs")
 
 
+def check_pause(actor: Actor, run: Run) -> None:
+    """Hold a run, and let it go on: operators."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, frozenset({"operator"}), "pause or resume runs")
+
+
 def check_keep(actor: Actor, run: Run) -> None:
     """Put a run under a legal hold, lift it, erase its content: operators and admins."""
     check_view(actor, run.project_id)
@@ -212,6 +219,10 @@ def can_fork(actor: Actor, run: Run) -> bool:
 
 def can_retry(actor: Actor, run: Run) -> bool:
     return can(check_retry, actor, run)
+
+
+def can_pause(actor: Actor, run: Run) -> bool:
+    return can(check_pause, actor, run)
 
 
 def can_signal(actor: Actor, run: Run) -> bool:

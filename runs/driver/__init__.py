@@ -6,8 +6,10 @@ from runs.driver.context import Context
 from runs.driver.decisions import Answer, Approved
 from runs.driver.phases import ITEMS, Entered, ItemDone, Listed, run_step
 from runs.driver.port import Call, Entry, LogLine, Port
+from runs.driver.undoing import take_back
 from runs.driver.usage import Used
 from runs.driver.waits import First, Received
+from runs.driver.watchdog import StepLost
 
 __all__ = [
     "ITEMS",
@@ -28,10 +30,12 @@ __all__ = [
     "Port",
     "Received",
     "Reopened",
+    "StepLost",
     "StepScope",
     "Suspended",
     "Used",
     "run_body",
     "run_step",
     "secrets",
+    "take_back",
 ]

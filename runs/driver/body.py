@@ -15,7 +15,7 @@ from runs.driver import secrets
 from runs.driver.context import AskAgain, Context
 from runs.driver.port import Interrupted
 from runs.driver.waits import Suspend
-from runs.driver.watchdog import TimeIsUp, Watch
+from runs.driver.watchdog import StepLost, TimeIsUp, Watch
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
@@ -25,7 +25,7 @@ from runs.engine.retry import Retry
 from runs.engine.state import storable
 from runs.engine.waits import Wanted
 from runs.engine.workflow import Node, Workflow
-from runs.errors import StepError, StepTimeout
+from runs.errors import LateResult, StepError, StepTimeout
 
 _MAX_TRACEBACK = 8_000
 
@@ -38,7 +38,7 @@ class StepScope:
     """What a body works on: the step, the state as it sees it, and its context.
 
     workflow: the run's. body: what runs instead of the node's own; extra: what it is given besides (an item).
-    seconds: how long it may work from now on.
+    seconds: how long it may work from now on. node: if it is none of the workflow's.
     """
 
     workflow: Workflow
@@ -48,6 +48,7 @@ class StepScope:
     body: Body | None = None
     extra: tuple[Any, ...] = ()
     seconds: float | None = None
+    node: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,17 @@ Outcome = Completed | Asked | Failed | Reopened | Suspended
 
 
 def run_body(scope: StepScope) -> Outcome:
-    """Run the body. What a port raises passes through, first of all `LateResult`: the worker lets go of the step."""
-    node = scope.workflow.nodes[scope.step.node]
+    """Run the body. What a port raises passes through, first of all `LateResult`: the worker lets go of the step. So it does
+    where the body was told that it is lost."""
+    node = scope.node or scope.workflow.nodes[scope.step.node]
     watch = _watched(scope, node)
+    outcome = _outcome(scope, node, watch)
+    if watch.lost:  # whatever it made of it
+        raise LateResult()
+    return outcome
+
+
+def _outcome(scope: StepScope, node: Node, watch: Watch) -> Outcome:
     try:
         try:
             with watch, _one_by_one():
@@ -101,7 +110,7 @@ def run_body(scope: StepScope) -> Outcome:
         finally:
             watch.leave()  # once more: the exception may have struck at the end of the `with` itself
             scope.context.close()
-        if watch.fired:
+        if watch.timed_out:
             return _timed_out(node, None)
         if scope.context.leaving is not None:  # past a bare `except`, or a `return` in a `finally`
             return Suspended(scope.context.leaving.wanted)
@@ -117,12 +126,14 @@ def run_body(scope: StepScope) -> Outcome:
         return Reopened(again.node, again.reason)
     except Suspend as asked:
         return Suspended(asked.wanted)
+    except StepLost:
+        raise LateResult() from None
     except TimeIsUp as late:
         return _timed_out(node, late)
     except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  # an author's code may raise anything
-        if scope.context.leaving is not None and not watch.fired:
+        if scope.context.leaving is not None and not watch.timed_out:
             return Suspended(scope.context.leaving.wanted)
-        return _timed_out(node, error) if watch.fired else _failed(error, scope.context, node.retry)
+        return _timed_out(node, error) if watch.timed_out else _failed(error, scope.context, node.retry)
 
 
 @contextmanager
@@ -159,7 +170,7 @@ def settled(value: Any, context: Context) -> Any:
 
 def _watched(scope: StepScope, node: Node) -> Watch:
     facts: dict[str, Json] = {"timeout": node.timeout}
-    watch = Watch(scope.seconds, at_end=partial(scope.context.port.note_overdue, facts))
+    watch = Watch(scope.seconds, at_end=partial(scope.context.port.note_overdue, facts), always=True)
     scope.context.watched_by(watch)
     return watch
 

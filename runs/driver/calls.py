@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import importlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from runs.driver.usage import Used
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.retry import Retry
-from runs.errors import InvalidCall
+from runs.errors import InvalidCall, UndoNotFound
 
 if TYPE_CHECKING:
     from runs.driver.decisions import Approved
@@ -131,20 +132,40 @@ def shown(given: Json) -> str:
 
 
 def undo_of(function: Callable[..., Any] | None, given: Json, label: str) -> str:
-    """How a call could be undone, as JSON text: a function that any process finds by its name, and the call's arguments.
+    """How a call is taken back, as JSON text: a function that any process finds by its name, and the call's arguments.
 
-    It would be called with the call's result first, then with the same arguments.
+    It is called with the call's result first, then with the same arguments. Raises `InvalidCall` for what another process,
+    weeks later, would not find.
     """
     if function is None:
         return ""
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
-    if "<" in name or name.startswith(":") or name.endswith(":"):
+    try:
+        found = function_named(name)
+    except UndoNotFound:
+        found = None
+    if found is not function:
         raise InvalidCall(
             f"undo= of the call {label!r} is {name!r:.200}; another process, weeks later, finds a function at the top "
             "level of a module, and nothing else."
         )
     assert isinstance(given, dict)
     return canonical.dumps({"function": name, **given})
+
+
+def function_named(name: str) -> Callable[..., Any]:
+    """The function that `undo_of` wrote down as "module:name". Raises `UndoNotFound`."""
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UndoNotFound(f"{name!r:.200} is not there: {error}.", function=name) from None
+    if not callable(found):
+        raise UndoNotFound(f"{name!r:.200} is no function.", function=name)
+    function: Callable[..., Any] = found
+    return function
 
 
 def redacted_arguments(given: Json) -> Json:

@@ -90,7 +90,8 @@ class Context(Waits):
     run_id, node, attempt: where this is. key: the step's idempotency key; inside a call, the call's.
     earlier: attempts before the last Retry; what a policy allows counts from there.
     generations: of single calls of this step, by name and occurrence, where it is not `generation`. draws: the run and the
-    generation from which chance is drawn, for a step that a fork goes on with; else this run's.
+    generation from which chance is drawn, for a step that a fork goes on with; else this run's. taking_back: the key of the
+    call that this step takes back; the keys here are made of it.
     """
 
     run_id: str
@@ -105,6 +106,7 @@ class Context(Waits):
     earlier: int = 0  # attempts before the last Retry
     generations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     draws: tuple[str, int] | None = None
+    taking_back: str = ""
     _entries: dict[tuple[str, str], Entry] | None = None
     _left: dict[tuple[str, str], Entry] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
@@ -149,8 +151,9 @@ class Context(Waits):
         key: tells calls of one name apart by more than their order; a call from another thread needs one.
         effect: none, reversible or irreversible. retry: this call's own policy (default the node's).
         timeout: seconds, after which it fails as `CallTimeout`; code that does not heed this ends with its process.
-        undo: a module's function that takes the call back, called with its result and then the same arguments; it is
-        recorded with the result. guarded_by: only with the arguments that were approved.
+        undo: a module's function that takes the call back, called with its result and then the same arguments, when the
+        run is cancelled, or fails and its workflow says `compensate=True`. guarded_by: only with the arguments that
+        were approved.
         idempotency_key: passes `idempotency_key=` to the function, the same for every attempt.
         Returns the result as JSON values. Raises what the function raises, `JournalMismatch` or `ApprovalMismatch`.
         """
@@ -411,7 +414,8 @@ class Context(Waits):
         again = policy is not None and self.attempt - self.earlier < policy.attempts
         if collect and not (again and policy is not None and policy.wants(made.error)):
             told: Json = {"error": brief(secrets.redacted(error_of(made.error)))}
-            return self._settle(Made(request, call=request.call(told, took=0.0, used=made.used)))
+            call = replace(request.call(told, took=0.0, used=made.used), undo="")
+            return self._settle(Made(request, call=call))
         with self._lock:
             self.failed.append(FailedCall(made.error, request.label, policy))
         if made.used:
@@ -466,7 +470,20 @@ class Context(Waits):
         self._counts[label] = self._counts.get(label, 0) + 1
         return self._counts[label] - 1
 
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was cancelled or rewound since, or the step is another worker's: for code that no exception
+        reaches, as a loop in C that calls back. Known within two seconds."""
+        return self._watch is not None and self._watch.lost
+
+    def expel(self) -> None:
+        """Tell the body, from any thread, that the step is not this worker's any more: `StepLost` is raised in it."""
+        if self._watch is not None:
+            self._watch.expel()
+
     def _key_of(self, label: str, occurrence: str) -> str:
+        if self.taking_back:
+            return hashlib.sha256(f"undo\n{self.taking_back}".encode()).hexdigest()[:40]
         generation = self.generations.get((label, occurrence), self.generation)
         return self._hash(self.run_id, generation, label, occurrence)
 
@@ -516,6 +533,7 @@ class Context(Waits):
                 0.0,
                 reused_from=left.branch,
                 arguments=request.arguments,
+                undo=request.undo,
             )
         )
         return left.result

@@ -39,9 +39,16 @@ class TimeIsUp(BaseException):
     """The guarded code is out of time."""
 
 
+class StepLost(TimeIsUp):
+    """The run was cancelled or rewound, or another worker has the step: nothing that its body does counts any more."""
+
+
 @dataclass(slots=True, eq=False)
 class Guard:
-    """`fired` says whether `TimeIsUp` was raised because of this one. at_end: the last thing before the process ends."""
+    """`fired` says whether `TimeIsUp` was raised because of this one. at_end: the last thing before the process ends.
+
+    seconds: infinite for code that is watched only so that it can be told that it is `lost`.
+    """
 
     seconds: float
     at_end: Callable[[], None] = lambda: None
@@ -49,6 +56,11 @@ class Guard:
     next_at: float = math.inf
     ends_at: float = math.inf
     fired: bool = False
+    lost: bool = False
+
+    @property
+    def reason(self) -> type[TimeIsUp]:
+        return StepLost if self.lost else TimeIsUp
 
 
 class Watchdog:
@@ -73,11 +85,26 @@ class Watchdog:
         guard.next_at = time.monotonic() + guard.seconds
         with self._lock:
             self._guards.append(guard)
-            self._set_last_resort()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            if math.isfinite(guard.seconds):  # the others cost a step next to nothing
+                self._set_last_resort()
+                self._look_again()
+
+    def expel(self, guard: Guard) -> None:
+        """Tell what a guard watches, if that is still under way, that it is of no use any more; from any thread.
+
+        It is told again after each grace. Its process ends only if it has a limit of its own and exceeds that.
+        """
+        with self._lock:
+            if guard in self._guards and not guard.lost:
+                guard.lost, guard.ends_at = True, min(guard.ends_at, guard.next_at + self.grace)
+                guard.next_at = time.monotonic()
+                self._look_again()
+
+    def _look_again(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+            self._thread.start()
+        self._changed.notify()
 
     def leave(self, guard: Guard) -> None:
         """Watch it no more, nor what was watched inside it. What was raised and not delivered yet is taken back."""
@@ -88,7 +115,8 @@ class Watchdog:
                         since = self._guards.index(guard)
                         inside = [g for g in self._guards[since:] if g.thread == guard.thread]
                         self._guards = [g for g in self._guards if g not in inside]
-                        self._set_last_resort()
+                        if any(math.isfinite(g.seconds) for g in inside):
+                            self._set_last_resort()
                     if not _is_main(guard.thread):
                         _raise_in(guard.thread, None)
             except TimeIsUp:  # it was just being delivered; that of a guard around this one is raised again
@@ -132,17 +160,21 @@ class Watchdog:
         if due and not self._shields.get(thread):
             for guard in due:
                 self._mark(guard, now)
-            raise TimeIsUp
+            raise _reason(due)
 
     def _mark(self, guard: Guard, now: float) -> None:
+        if guard.lost:
+            guard.fired, guard.next_at = True, min(now + self.grace, guard.ends_at)
+            return
         if not guard.fired:
             guard.fired, guard.ends_at = True, now + self.grace
         guard.next_at = min(now + AGAIN, guard.ends_at) if now < guard.ends_at else now
 
     def _on_signal(self, number: int, frame: Any) -> None:
         thread = threading.get_ident()
-        if not self._shields.get(thread) and any(g.thread == thread and g.fired for g in self._guards):
-            raise TimeIsUp
+        fired = [guard for guard in self._guards if guard.thread == thread and guard.fired]
+        if fired and not self._shields.get(thread):
+            raise _reason(fired)
 
     def _run(self) -> None:
         while True:
@@ -161,7 +193,7 @@ class Watchdog:
         if self._shields.get(guard.thread):
             # A write is under way; it has all the time it needs, even that of a database which is away.
             guard.next_at = now + 2 * AGAIN
-            if guard.fired:
+            if guard.fired and not guard.lost:
                 guard.ends_at = now + self.grace
             self._set_last_resort()
             return False
@@ -171,7 +203,7 @@ class Watchdog:
         if _is_main(guard.thread):
             signal.pthread_kill(guard.thread, SIGNAL)
         else:
-            _raise_in(guard.thread, TimeIsUp)
+            _raise_in(guard.thread, guard.reason)
         return False
 
     def _end(self, guard: Guard) -> None:
@@ -187,25 +219,47 @@ class Watchdog:
         if self.end is not os._exit or sys.__stderr__ is None:
             return
         faulthandler.cancel_dump_traceback_later()
-        if self._guards:
-            last = max(guard.next_at for guard in self._guards) - time.monotonic()
+        limits = [guard.next_at for guard in self._guards if math.isfinite(guard.next_at)]
+        if limits:
+            last = max(limits) - time.monotonic()
             late = max(last, 0.0) + 2 * self.grace + LAST_WORDS
             with suppress(ValueError, OSError, OverflowError):
                 faulthandler.dump_traceback_later(late, exit=True, file=sys.__stderr__)
 
 
 class Watch:
-    """`with` a guard around it, or without one if there is no limit; `fired` tells whose `TimeIsUp` it was."""
+    """`with` a guard around it, or without one if there is no limit; `fired` tells whose `TimeIsUp` it was.
+
+    always: also without a limit, so that it can be told by `expel`, from another thread, that it is `lost`.
+    """
 
     def __init__(
-        self, seconds: float | None, *, at_end: Callable[[], None] = lambda: None, dog: Watchdog | None = None
+        self,
+        seconds: float | None,
+        *,
+        at_end: Callable[[], None] = lambda: None,
+        dog: Watchdog | None = None,
+        always: bool = False,
     ) -> None:
-        self._guard = None if seconds is None else Guard(seconds, at_end)
+        limit = math.inf if seconds is None and always else seconds
+        self._guard = None if limit is None else Guard(limit, at_end)
         self._dog = dog or current()
 
     @property
     def fired(self) -> bool:
         return self._guard is not None and self._guard.fired
+
+    @property
+    def timed_out(self) -> bool:
+        return self.fired and not self.lost
+
+    @property
+    def lost(self) -> bool:
+        return self._guard is not None and self._guard.lost
+
+    def expel(self) -> None:
+        if self._guard is not None:
+            self._dog.expel(self._guard)
 
     def __enter__(self) -> Watch:
         if self._guard is not None:
@@ -224,6 +278,10 @@ class Watch:
     def leave(self) -> None:
         if self._guard is not None:
             self._dog.leave(self._guard)
+
+
+def _reason(guards: list[Guard]) -> type[TimeIsUp]:
+    return StepLost if any(guard.lost for guard in guards) else TimeIsUp
 
 
 def _is_main(thread: int) -> bool:

@@ -17,17 +17,24 @@ class Clock:
 
 
 def clock_after(
-    before: Clock, *, deadline: float, moment: datetime, status: str, for_people: bool, anew: bool
+    before: Clock,
+    *,
+    deadline: float,
+    moment: datetime,
+    status: str,
+    for_people: bool,
+    anew: bool,
+    over: bool = False,
 ) -> Clock:
     """The clock after a commit at this moment.
 
     deadline: seconds that the run may take in all. for_people: whether what a waiting run waits for is, or may be, people's.
-    anew: steering a run winds it up.
+    anew: steering a run winds it up. over: the run takes back what it did, and takes as long as that takes.
     """
     left = before.left if before.at is None else (before.at - moment).total_seconds()
     if left is None or anew:
         left = deadline
-    if status in TERMINAL:
+    if over or status in TERMINAL:
         return Clock(None, None)
     if status == RunStatus.PAUSED or (status == RunStatus.WAITING and for_people):
         return Clock(None, left)

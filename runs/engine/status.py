@@ -34,7 +34,11 @@ class RunEvent(StrEnum):
     RETRIED = "retried"  # a failed run goes on with what failed or had not run
     ENDED = "ended"
     FAILED = "failed"
+    CANCELLING = "cancelling"  # it takes back what it did before it is cancelled
+    FAILING = "failing"  # it takes back what it did before it has failed
     CANCELLED = "cancelled"
+    PAUSED = "paused"  # a person holds it: nothing new begins
+    RESUMED = "resumed"
 
 
 class StepStatus(StrEnum):
@@ -81,6 +85,12 @@ def _row(**told: RunStatus | Refusal) -> dict[RunEvent, RunStatus | Refusal]:
     return {event: told.get(event.value, told["otherwise"]) for event in RunEvent}
 
 
+_STOPPED: dict[str, RunStatus | Refusal] = {
+    "cancelled": _CANCELLED,
+    "cancelling": _CANCELLING,
+    "failing": _R,
+    "paused": _P,
+}
 _ENDED: dict[str, RunStatus | Refusal] = {"otherwise": AlreadyTerminal, "rewound": _Q}
 _BY_STATUS: Final = {
     _Q: _row(
@@ -89,7 +99,7 @@ _BY_STATUS: Final = {
         edited=_Q,
         rewound=_Q,
         failed=_FAILED,
-        cancelled=_CANCELLED,
+        **_STOPPED,
         otherwise=EventNotAllowed,
     ),
     _R: _row(
@@ -102,7 +112,7 @@ _BY_STATUS: Final = {
         rewound=_Q,
         ended=_DONE,
         failed=_FAILED,
-        cancelled=_CANCELLED,
+        **_STOPPED,
         otherwise=EventNotAllowed,
     ),
     _W: _row(
@@ -112,7 +122,7 @@ _BY_STATUS: Final = {
         rewound=_Q,
         ended=_DONE,
         failed=_FAILED,
-        cancelled=_CANCELLED,
+        **_STOPPED,
         otherwise=EventNotAllowed,
     ),
     _P: _row(
@@ -125,6 +135,10 @@ _BY_STATUS: Final = {
         ended=_DONE,
         failed=_FAILED,
         cancelled=_CANCELLED,
+        cancelling=_CANCELLING,
+        failing=_P,
+        paused=_P,
+        resumed=_Q,
         otherwise=EventNotAllowed,
     ),
     _DONE: _row(**_ENDED),

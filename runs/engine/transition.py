@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from runs.engine import position as at
-from runs.engine.canonical import Json
+from runs.engine.canonical import Json, digest
 from runs.engine.patch import Op
 from runs.engine.position import LiveStep
 from runs.engine.state import Write
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.engine.waits import Satisfied, Wanted
 from runs.engine.workflow import Workflow
+
+UNDO: Final = "undo-"  # how the address begins of a step that takes a call back
 
 
 @dataclass(slots=True)
@@ -94,12 +96,47 @@ class Opened:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """A call that is taken back: where it stands in the journal, and the node that made it.
+
+    Taking it back is a step of its own, which a worker claims like any other; `step` is that step's address.
+    """
+
+    branch: int
+    address: str
+    name: str
+    occurrence: str
+    node: str
+
+    @property
+    def step(self) -> str:
+        return f"{UNDO}{digest(self.call)[:27]}"
+
+    @property
+    def call(self) -> list[Json]:
+        """The call as rows of steps name it."""
+        return [self.branch, self.address, self.name, self.occurrence]
+
+    @property
+    def facts(self) -> dict[str, Json]:
+        """The call as the history names it."""
+        return {"call": self.name, "occurrence": self.occurrence, "of": self.address}
+
+
+def is_undo(address: str) -> bool:
+    """Whether a step of this address takes a call back."""
+    return address.startswith(UNDO)
+
+
 @dataclass(slots=True)
 class Transition:
     """What one command changes. Stored in one transaction, or not at all.
 
     wanted: what a body waits for from now on. journal: answers to what bodies waited for; close_places are the waits (address,
     name, occurrence) that end with them. abandons: steps whose children are stopped, those that are under way.
+    paused: what is kept of a run for as long as it is paused. ending: what is kept while a run takes back its calls, before it
+    ends; undo: calls whose turn it is.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -123,12 +160,16 @@ class Transition:
     values: dict[str, Any] | None = None
     forgives: bool = False
     hints: list[str] = field(default_factory=list)
+    paused: dict[str, Json] | None = None
+    ending: dict[str, Json] | None = None
+    undo: list[Undo] = field(default_factory=list)
 
     @property
     def ready(self) -> list[str]:
         """Addresses of the steps that a worker may take now."""
         woken = [change.address for change in self.steps if change.status is StepStatus.READY]
-        return list(dict.fromkeys([*woken, *(step.address for step in self.next_steps), *self.hints]))
+        begun = [*(step.address for step in self.next_steps), *(one.step for one in self.undo)]
+        return list(dict.fromkeys([*woken, *begun, *self.hints]))
 
     @property
     def ends_steps_as(self) -> StepStatus:

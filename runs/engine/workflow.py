@@ -41,6 +41,7 @@ RISKS: Final = ("low", "medium", "high", "critical")
 DEFAULT_LOOP_LIMIT: Final = 100
 DEFAULT_MAX_STEPS: Final = 10_000
 DEFAULT_CONCURRENCY: Final = 10
+UNDO_RETRY: Final = Retry(attempts=5)
 LONGEST_DUE: Final = 10 * 365 * 86400.0
 
 Effect = Literal["none", "reversible", "irreversible"]
@@ -205,6 +206,8 @@ class Workflow:
     output: a model whose fields are taken from the final state, or a function of it (default: the final state).
     max_steps: commits that one branch of a run may make.
     deadline: how long a run may take, in seconds or as "2h"; its clock stops while it only waits for people.
+    compensate: a run that fails takes back its calls with an `undo=` first; one that is cancelled always does.
+    undo_retry: how taking a call back is tried again.
     """
 
     def __init__(
@@ -218,6 +221,8 @@ class Workflow:
         title: str = "",
         max_steps: int = DEFAULT_MAX_STEPS,
         deadline: str | float | None = None,
+        compensate: bool = False,
+        undo_retry: Retry = UNDO_RETRY,
     ) -> None:
         self.name = name
         self.version = str(version)
@@ -227,6 +232,8 @@ class Workflow:
         self.output = output
         self.max_steps = max_steps
         self.deadline = seconds(deadline, where=f"workflow {name!r}", what="deadline")
+        self.compensate = compensate
+        self.undo_retry = undo_retry
         self.nodes = Nodes()
         self.ways: dict[str, Way] = {}
         self.error_ways: dict[str, str] = {}

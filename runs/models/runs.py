@@ -44,6 +44,8 @@ class Run(models.Model):
     forked_from, forked_checkpoint: the run and the checkpoint of it at which this one began, if it is a fork.
     deadline: how many seconds the run may take, people's time not counted; deadline_at: when they are over if nothing stops
     the clock; time_left: seconds left while it stands.
+    paused: while it is paused, who did it and why, whether its children are paused with it, or with which run it is.
+    ending: while it takes back its calls, as what it then ends, why, and how many they are.
     erasure: by whom and why its content was erased.
     """
 
@@ -89,6 +91,9 @@ class Run(models.Model):
     erased_at = models.DateTimeField(null=True)
     erasure = models.JSONField(null=True)
 
+    paused = models.JSONField(null=True)
+    ending = models.JSONField(null=True)
+
     deadline = models.FloatField(null=True)
     deadline_at = models.DateTimeField(null=True)
     time_left = models.FloatField(null=True)
@@ -101,6 +106,7 @@ class Run(models.Model):
             ),
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
+            models.Index(fields=["id"], condition=Q(status="paused"), name="run_paused"),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
             models.Index(fields=["root"], condition=Q(root__isnull=False), name="run_of_root"),
             models.Index(
@@ -119,6 +125,16 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"),
                 name="run_failed_has_error",
+            ),
+            models.CheckConstraint(
+                condition=Q(status="paused", paused__isnull=False)
+                | (~Q(status="paused") & Q(paused__isnull=True)),
+                name="run_paused_is_told",
+            ),
+            models.CheckConstraint(
+                condition=(Q(ending__isnull=True) & ~Q(status="cancelling"))
+                | Q(ending__isnull=False, status__in=["cancelling", "running", "paused"]),
+                name="run_ending_is_live",
             ),
             models.CheckConstraint(
                 condition=Q(erased_at__isnull=True, erasure__isnull=True)
@@ -246,6 +262,7 @@ class Step(models.Model):
     those before it; entries counts every claim.
     hinted_at: when a worker was last told about it. worked: seconds of this attempt in earlier entries. progress: what the
     body last said of itself. overdue: why the watchdog was about to end its process.
+    undoes: of a step that takes a call back, that call: branch, address, name, occurrence.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address")
@@ -274,6 +291,7 @@ class Step(models.Model):
     worked = models.FloatField(db_default=0.0, default=0.0)
     progress = models.JSONField(null=True)
     overdue = models.JSONField(null=True)
+    undoes = models.JSONField(null=True)
 
     class Meta:
         indexes = [
@@ -477,8 +495,10 @@ class Stop(models.Model):
     """A child run that is to be cancelled, and why. Written with what made it so; the sweeper does it and takes the row away.
 
     A row of its own, because a child's row may be held by whatever works on it, and its parent must not wait for that.
+    compensate: whether its calls are taken back first.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, primary_key=True, related_name="stop")
     reason = models.CharField(max_length=40)
+    compensate = models.BooleanField(db_default=True, default=True)
     since = models.DateTimeField(db_default=Now())

@@ -7,12 +7,15 @@ from runs.operations.deciding import Answer, Decided, decide, expire, only_appro
 from runs.operations.door import audit_denied
 from runs.operations.forking import Forked, fork, label_branch
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
+from runs.operations.pausing import pause, resume
 from runs.operations.previewing import (
     CallPreview,
+    CancelPreview,
     ForkPreview,
     RetryPreview,
     RewindPreview,
     StepPreview,
+    preview_cancel,
     preview_fork,
     preview_retry,
     preview_rewind,
@@ -35,6 +38,7 @@ __all__ = [
     "Bulk",
     "CallPair",
     "CallPreview",
+    "CancelPreview",
     "Comparison",
     "Decided",
     "ForkPreview",
@@ -69,11 +73,14 @@ __all__ = [
     "label_branch",
     "leave",
     "only_approval",
+    "pause",
+    "preview_cancel",
     "preview_fork",
     "preview_retry",
     "preview_rewind",
     "register_workflows",
     "release",
+    "resume",
     "retry",
     "revise",
     "revoke_token",

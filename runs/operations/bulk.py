@@ -10,8 +10,8 @@ from typing import Final
 from runs import policies, queries
 from runs.engine.canonical import Json
 from runs.errors import (
-    AlreadyTerminal,
     BadRequest,
+    EventNotAllowed,
     HitlError,
     NothingToRun,
     ResultConsumed,
@@ -19,16 +19,17 @@ from runs.errors import (
 )
 from runs.models import Checkpoint, Run, Step
 from runs.operations.door import as_uuid
+from runs.operations.pausing import check_pause, check_resume, pause, resume
 from runs.operations.previewing import check_calls, is_consumed, preview_retry, rewindable
-from runs.operations.steering import cancel, check_reason, retry, rewind
+from runs.operations.steering import cancel, check_cancellable, check_reason, retry, rewind
 from runs.policies import Actor
 from runs.queries import RunFilter
 
-VERBS: Final = ("rewind", "retry", "cancel")
+VERBS: Final = ("rewind", "retry", "cancel", "pause", "resume")
 AT_ONCE: Final = 200
 
 Check = Callable[[Actor, Run], None]
-Do = Callable[[Actor, Run], Run]
+Do = Callable[..., Run]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def bulk(
     after: uuid.UUID | None = None,
     limit: int = AT_ONCE,
 ) -> Bulk:
-    """Rewind, retry or cancel the runs that match, at most `limit` after the id `after`; each is refused by itself.
+    """Do a verb to the runs that match, at most `limit` after the id `after`; each is refused by itself.
 
     dry: only say what would be done, and what refused. expect: the runs that were looked at; `SelectionChanged` if others
     match now, before anything is done.
@@ -118,8 +119,8 @@ def _check(order: Order) -> None:
 def _would(actor: Actor, order: Order, run: Run) -> Item:
     """What the verb would say to this run now."""
     try:
-        if order.verb == "cancel":
-            _check_cancel(actor, run)
+        if order.verb in _CHECKS:
+            _CHECKS[order.verb](actor, run)
         elif order.verb == "retry":
             preview_retry(actor=actor, run_id=run.pk)
         else:
@@ -135,10 +136,9 @@ def _would(actor: Actor, order: Order, run: Run) -> Item:
 def _do(actor: Actor, order: Order, run: Run) -> Item:
     """A transaction of its own: what is refused, or fails, holds up nobody else."""
     try:
-        if order.verb == "cancel":
-            if run.status == "cancelled":
-                raise AlreadyTerminal("The run is cancelled.", status=run.status)
-            return Item(cancel(actor=actor, run_id=run.pk, reason=order.reason))
+        if order.verb in _CHECKS:
+            _CHECKS[order.verb](actor, run)
+            return Item(_VERBS[order.verb](actor=actor, run_id=run.pk, reason=order.reason))
         if order.verb == "retry":
             return Item(retry(actor=actor, run_id=run.pk, reason=order.reason))
         return Item(
@@ -161,15 +161,32 @@ def _refused(run: Run, error: HitlError) -> Item:
 
 def _check_cancel(actor: Actor, run: Run) -> None:
     policies.check_cancel(actor, run)
-    if run.is_terminal:
-        raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+    check_cancellable(run, compensate=True)
+
+
+def _check_pause(actor: Actor, run: Run) -> None:
+    check_pause(actor, run)
+    if run.paused is not None:
+        raise EventNotAllowed("The run is paused.", status=run.status)
+
+
+def _check_resume(actor: Actor, run: Run) -> None:
+    check_resume(actor, run)
+    if run.paused is None:
+        raise EventNotAllowed("The run is not paused.", status=run.status)
+
+
+_CHECKS: Final[dict[str, Check]] = {"cancel": _check_cancel, "pause": _check_pause, "resume": _check_resume}
+_VERBS: Final[dict[str, Do]] = {"cancel": cancel, "pause": pause, "resume": resume}
 
 
 def _target(run: Run, order: Order) -> int:
     """The checkpoint that a rewind of this run goes to. At a node: where its newest visit on this branch was to do."""
     if order.checkpoint is not None:
         return order.checkpoint
-    visits = Step.objects.filter(run=run, branch=run.branch, node=order.node).exclude(status="void")
+    visits = Step.objects.filter(run=run, branch=run.branch, node=order.node, undoes=None).exclude(
+        status="void"
+    )
     newest = visits.order_by("-created_at").values_list("checkpoint", flat=True).first()
     if newest is None and not visits.exists():
         raise NothingToRun(f"The run has not come to {order.node!r} on its branch.", node=order.node)

@@ -12,8 +12,9 @@ from django.db import Error, transaction
 from runs import dispatch, queries, store, workflows
 from runs.engine import canonical
 from runs.engine import position as at
+from runs.engine.compensation import put_off
 from runs.engine.status import RunStatus, StepStatus
-from runs.engine.transition import Aggregate, Transition
+from runs.engine.transition import Aggregate, Transition, Undo
 from runs.errors import Forbidden, NotFound
 from runs.models import AuditEntry, Project, Run, Step
 from runs.policies import Actor
@@ -77,14 +78,31 @@ def as_uuid(value: uuid.UUID | str) -> uuid.UUID:
         raise NotFound() from None
 
 
-def commit(run: Run, transition: Transition, **how: Any) -> None:
-    """Store a transition of a locked run; workers and open pages are told once the transaction has committed."""
-    store.commit(run, transition, **how)
-    for address in transition.ready:
-        dispatch.enqueue(run.pk, run.branch, address)
+def commit(run: Run, transition: Transition, *, compensate: bool = True, **how: Any) -> None:
+    """Store a transition of a locked run; workers and open pages are told once the transaction has committed.
+
+    compensate: whether calls are taken back before the run, and the children that it stops, are cancelled.
+    """
+    if transition.ended and run.ending is None:
+        transition = put_off(transition, _to_take_back(run, transition, compensate), status=run.status)
+    store.commit(run, transition, compensate=compensate, **how)
+    if run.status != RunStatus.PAUSED:
+        for address in transition.ready:
+            dispatch.enqueue(run.pk, run.branch, address)
     if transition.ended and run.parent_id is not None:
         dispatch.tell_parent(run.pk)
     dispatch.announce(run.project_id, run.pk)
+
+
+def _to_take_back(run: Run, transition: Transition, compensate: bool) -> list[Undo]:
+    """The calls to take back before the run ends as this transition says: if it is cancelled, or fails and its workflow
+    asks for it."""
+    if transition.status is RunStatus.CANCELLED and compensate:
+        return store.undos(run)
+    if transition.status is RunStatus.FAILED:
+        workflow = workflows.find(run.workflow, run.workflow_version)
+        return store.undos(run) if workflow and workflow.compensate else []
+    return []
 
 
 def aggregate(

@@ -167,7 +167,7 @@ def _end(old: Child) -> None:
     """Of one place, one child at a time is under way."""
     if old.run.finished_at is None and old.on_parent_cancel == "cancel":
         run = store.lock_run(old.run_id, patience=None)
-        if not run.is_terminal:
+        if not run.is_terminal and run.ending is None:
             commit(run, machine.cancel(run.status, reason="parent_rewound"), actor=SYSTEM)
 
 

@@ -8,14 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runs import policies, queries, store, workflows
-from runs.engine import canonical, forking, machine
+from runs.engine import canonical, compensation, forking, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
-from runs.errors import BadRequest, NothingToRun, Problem, UnknownCall, UnknownCheckpoint
+from runs.errors import (
+    BadRequest,
+    Compensating,
+    NothingToRun,
+    Problem,
+    UnknownCall,
+    UnknownCheckpoint,
+)
 from runs.models import Approval, Child, JournalEntry, Run, Signal, Step, Wait
 from runs.operations.door import aggregate, as_uuid
 from runs.policies import Actor
@@ -116,6 +123,16 @@ class ForkPreview:
     void: int
 
 
+@dataclass(frozen=True, slots=True)
+class CancelPreview:
+    """What cancelling would do. back: calls that are taken back, the first one first. stays: effects that are not, for they
+    say not how, or stand on a branch that was left. children: runs below that are cancelled too."""
+
+    back: list[CallPreview]
+    stays: list[CallPreview]
+    children: list[Run]
+
+
 def preview_rewind(
     *,
     actor: Actor,
@@ -144,12 +161,38 @@ def preview_rewind(
         version=run.version,
     )
     preview.steps.extend(_steps_after(run, line, checkpoint))
+    check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
+    apart = set(with_taken_back(run, checkpoint, calls=calls, apart=apart))
     preview.made.extend(calls_after(run, checkpoint, calls=calls, apart=apart))
-    check_known(apart, preview.made)
     preview.approvals.extend(_approvals_after(run, line, checkpoint))
     preview.stopped.extend(_children_after(run, checkpoint))
     preview.given_back.extend(_given_back(run, position))
     return preview
+
+
+def preview_cancel(*, actor: Actor, run_id: uuid.UUID | str) -> CancelPreview:
+    """What cancelling a run would take back, in which order, and what it would leave as it is."""
+    run = queries.run(actor.project.pk, as_uuid(run_id))
+    policies.check_cancel(actor, run)
+    undos = {undo.step: place for place, undo in enumerate(store.undos(run))}
+    entries = list(JournalEntry.objects.filter(run=run, kind="call").order_by("ended_at", "ordinal"))
+    back = [
+        entry for entry in entries if entry.undo is not None and compensation.undo_of(entry).step in undos
+    ]
+    stays = [
+        entry
+        for entry in entries
+        if entry.effect != "none" and entry not in back and entry.reused_from is None
+    ]
+    gone = {entry.pk for entry in store.taken_back(run)}
+    return CancelPreview(
+        back=[
+            _call(entry, calls="again")
+            for entry in sorted(back, key=lambda one: undos[compensation.undo_of(one).step])
+        ],
+        stays=[_call(entry, calls="reuse") for entry in stays if entry.pk not in gone],
+        children=list(Run.objects.filter(parent=run, finished_at=None, as_child__on_parent_cancel="cancel")),
+    )
 
 
 def preview_fork(*, actor: Actor, run_id: uuid.UUID | str, checkpoint: int) -> ForkPreview:
@@ -180,6 +223,7 @@ def preview_retry(*, actor: Actor, run_id: uuid.UUID | str) -> RetryPreview:
     facts = aggregate(run)
     machine.retry(facts, reason="")  # says why not, if there is nothing to retry
     around = {step.address for step in at.opened_steps(facts.position)}
+    check_unbroken(run)
     rows = list(Step.objects.filter(run=run, branch=run.branch).order_by("created_at", "address"))
     return RetryPreview(
         failed=[
@@ -199,13 +243,41 @@ def preview_retry(*, actor: Actor, run_id: uuid.UUID | str) -> RetryPreview:
 
 
 def rewindable(run: Run, checkpoint: int) -> dict[str, Any]:
-    """The position of a checkpoint at which something is to do. Raises `UnknownCheckpoint` or `NothingToRun`."""
+    """The position of a checkpoint at which something is to do. Raises `UnknownCheckpoint`, `NothingToRun`, or `Compensated`
+    where it builds on a call that was taken back."""
+    check_steady(run)
     if not 0 <= checkpoint < 2**31:
         raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
     position = store.read_position(run.pk, checkpoint)
     if not at.live_steps(position):
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
+    gone = store.taken_back(run)
+    if gone:
+        compensation.check_standing(gone, store.lineage_at(run.pk, checkpoint))
     return position
+
+
+def check_steady(run: Run) -> None:
+    """A run that takes back its calls ends first."""
+    if run.ending is not None:
+        raise Compensating()
+
+
+def check_unbroken(run: Run) -> None:
+    """A Retry goes on with what was done; there is nothing to go on with where that was taken back."""
+    gone = store.taken_back(run)
+    if gone:
+        compensation.check_unbroken(gone, store.lineage(run.pk, run.branch))
+
+
+def with_taken_back(run: Run, checkpoint: int, *, calls: str, apart: Iterable[CallAt]) -> list[CallAt]:
+    """The calls set apart from `calls`, with those made after the checkpoint that were taken back: these are made again."""
+    gone = store.taken_back(run)
+    if not gone:
+        return sorted(set(apart))
+    made = store.can_be_taken_back(run)
+    again = compensation.to_make_again(made, gone, store.lineage_at(run.pk, checkpoint))
+    return sorted(set(apart) | again if calls == "reuse" else set(apart) - again)
 
 
 def check_calls(calls: str) -> None:
@@ -290,7 +362,7 @@ def _kept(run: Run, checkpoint: int, steps: Sequence[LiveStep]) -> list[CallPrev
 
 
 def _steps_after(run: Run, line: Line, checkpoint: int) -> list[StepPreview]:
-    rows = Step.objects.filter(run=run, branch__in=line).order_by("created_at", "checkpoint")
+    rows = Step.objects.filter(run=run, branch__in=line, undoes=None).order_by("created_at", "checkpoint")
     return [
         _previewed(step) for step in rows if step.status != "void" and _lies_after(line, step, checkpoint)
     ]

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -18,9 +18,11 @@ from django.conf import settings
 
 from runs import store
 
+CHECK_EVERY: Final = 0.5  # seconds between two looks whether what runs here is still ours
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
 FAMILY: Final = uuid.uuid4()  # made before the fork: all processes of a worker have it in common
 LOOK_EVERY: Final = 3.0  # seconds between two looks for forgotten steps
+Tell = Callable[[], None]
 Take = Callable[[uuid.UUID, int, str], None]  # advances a step, by run, branch and address
 logger = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ class Worker:
 
     A thread renews with a connection of its own, so a body that computes for minutes keeps its lease. Only tokens that are
     in hand are renewed: what this process has let go of, however that came, lapses and is taken over.
+
+    A body whose token is gone from the database is told so: its run was cancelled or rewound, or another worker has it.
 
     stopping: the process is to end; a step that runs is finished, the next one of its lane is left to others.
     """
@@ -41,6 +45,8 @@ class Worker:
         self.stopping = False
         self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it
         self._lost: frozenset[uuid.UUID] = frozenset()
+        self._bodies: Mapping[uuid.UUID, Tell] = {}  # replaced, never changed, like the tokens
+        self._were_held: frozenset[uuid.UUID] = frozenset()
         self._sure_until = -math.inf
         self._writing = threading.Lock()
         self._stop = threading.Event()
@@ -58,6 +64,12 @@ class Worker:
     def let_go(self, token: uuid.UUID) -> None:
         with self._writing:
             self._tokens -= {token}
+            self._bodies = {other: tell for other, tell in self._bodies.items() if other != token}
+
+    def watch_over(self, token: uuid.UUID, tell: Tell) -> None:
+        """tell: called from the keeper's thread if this token is not the step's any more while its body runs."""
+        with self._writing:
+            self._bodies = {**self._bodies, token: tell}
 
     def is_sure_of(self, token: uuid.UUID) -> bool:
         """Whether the lease cannot have run out since it was last renewed, nor been found to be gone."""
@@ -80,9 +92,12 @@ class Worker:
 
     def _keep(self) -> None:
         every = settings.HITL_LEASE_SECONDS / 3
-        next_beat = 0.0
+        next_beat = next_check = 0.0
         while not self._stop.is_set():
             try:
+                if time.monotonic() >= next_check:
+                    self._check()
+                    next_check = time.monotonic() + CHECK_EVERY
                 if time.monotonic() >= next_beat:
                     self._beat()
                     next_beat = time.monotonic() + every
@@ -107,6 +122,19 @@ class Worker:
         tokens, begun = self._tokens, time.monotonic()
         self._lost = tokens - self.keeper.beat(tuple(tokens))
         self._sure_until = begun + settings.HITL_LEASE_SECONDS
+
+    def _check(self) -> None:
+        """Ask for the steps that have been in hand since the last time; one that is soon done is not worth a question."""
+        tokens = self._tokens
+        long_held, self._were_held = tokens & self._were_held, tokens
+        if long_held:
+            self._tell(long_held - self.keeper.held(tuple(long_held)))
+
+    def _tell(self, lost: Iterable[uuid.UUID]) -> None:
+        for token in lost:
+            tell = self._bodies.get(token)
+            if tell is not None:
+                tell()
 
     def _look(self) -> None:
         """Take a forgotten step if there is nothing else to do. In a thread of its own: the leases go on being renewed."""

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from runs import policies, store
-from runs.engine import canonical, machine
+from runs.engine import canonical, compensation, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.status import LIVE_STEPS
 from runs.engine.steering import lane_to_edit
 from runs.engine.transition import Aggregate, Transition
 from runs.errors import (
     AlreadyTerminal,
     BadRequest,
+    Compensating,
     ReasonRequired,
     ResultConsumed,
     StaleVersion,
@@ -22,7 +25,16 @@ from runs.errors import (
 )
 from runs.models import Run
 from runs.operations.door import aggregate, commit, locked_run, verb
-from runs.operations.previewing import calls_after, check_calls, check_known, is_consumed, rewindable
+from runs.operations.previewing import (
+    calls_after,
+    check_calls,
+    check_known,
+    check_steady,
+    check_unbroken,
+    is_consumed,
+    rewindable,
+    with_taken_back,
+)
 from runs.policies import Actor
 from runs.store import CallAt
 
@@ -48,6 +60,7 @@ def edit_state(
     with verb(actor, "edit_state", run_id):
         run = locked_run(run_id)
         policies.check_steer(actor, run)
+        check_steady(run)
         if lane is None or lane_version is None or version is not None:
             check_version(run, version)
         check_reason(reason)
@@ -99,6 +112,7 @@ def rewind(
         apart = sorted(set(exceptions))
         if apart:
             check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
+        apart = with_taken_back(run, checkpoint, calls=calls, apart=apart)
         chosen = lane_to_edit(position, lane, status=run.status) if changes else at.ROOT_LANE
         target = aggregate(run, position, lane=chosen if changes else None)
         if changes:
@@ -132,6 +146,7 @@ def retry(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", version: i
     with verb(actor, "retry", run_id):
         run = locked_run(run_id)
         policies.check_retry(actor, run)
+        check_unbroken(run)
         if version is not None:
             check_version(run, version)
         canonical.check(reason)
@@ -139,22 +154,38 @@ def retry(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", version: i
         return _commit(run, machine.retry(facts, reason=reason[:MAX_REASON]), facts, actor, reason)
 
 
-def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
-    """End a run. Its approvals and waits close in the same transaction; again changes nothing."""
+def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", compensate: bool = True) -> Run:
+    """End a run. Its approvals and waits close in the same transaction; again changes nothing.
+
+    Calls with an `undo=` are taken back first, the newest first, and the run is `cancelling` until then. compensate: whether;
+    without, also a run that is taking them back already ends at once, and what is left is listed in its error.
+    """
     with verb(actor, "cancel", run_id):
         run = locked_run(run_id)
         policies.check_cancel(actor, run)
-        if run.status == "cancelled":
+        if run.status == "cancelled" or (run.status == "cancelling" and compensate):
             return run
-        if run.is_terminal:
-            raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+        check_cancellable(run, compensate=compensate)
         canonical.check(reason)
-
-        commit(
-            run, machine.cancel(run.status, reason=reason[:MAX_REASON]), actor=actor.as_dict(), reason=reason
-        )
+        transition = _cancelled(run, reason=reason[:MAX_REASON])
+        commit(run, transition, actor=actor.as_dict(), reason=reason, compensate=compensate)
         run.refresh_from_db()
         return run
+
+
+def check_cancellable(run: Run, *, compensate: bool) -> None:
+    if run.is_terminal:
+        raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+    if run.ending is not None and compensate:
+        raise Compensating()
+
+
+def _cancelled(run: Run, *, reason: str) -> Transition:
+    if run.ending is None:
+        return machine.cancel(run.status, reason=reason)
+    ending = store.ending_of(run)
+    under_way = [store.undo_at(step) for step in store.undo_steps(run.pk) if step.status in LIVE_STEPS]
+    return compensation.give_up(replace(ending, left=[*under_way, *ending.left]), reason=reason)
 
 
 def _commit(run: Run, transition: Transition, facts: Aggregate, actor: Actor, reason: str) -> Run:

@@ -23,7 +23,7 @@ from runs.engine import position as at
 from runs.engine.failures import delay_of, error_of
 from runs.engine.position import LiveStep
 from runs.engine.status import StepStatus
-from runs.engine.transition import Aggregate, Transition
+from runs.engine.transition import Aggregate, Transition, is_undo
 from runs.errors import (
     Busy,
     CallTimeout,
@@ -33,6 +33,7 @@ from runs.errors import (
     StepTimeout,
 )
 from runs.models import Run, Step, Stop, Wait
+from runs.operations import pausing, undoing
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
 from runs.operations.timing import BATCH, fire_timers
@@ -56,6 +57,7 @@ class Swept:
     woken: int = 0
     expired: int = 0
     stopped: int = 0
+    held: int = 0
     hinted: int = 0
     suspected_dead: int = 0
     failed: int = 0
@@ -76,6 +78,7 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
         swept.suspected_dead = len(store.suspect_children())
         swept.taken_over = _each(store.lapsed_steps(), _take_over, swept)
         swept.stopped = _stop_children(swept)
+        swept.held = _hold_trees(swept)
         swept.run_out = _each(store.overdue_runs(), _run_out, swept)
         swept.woken = _fire_timers(until)
         for wait in store.due_waits():
@@ -122,6 +125,9 @@ def _take_over(step: Step) -> bool:
         lapsed = now.lease_until is not None and now.lease_until < store.now()
         if not gone and not lapsed and now.overdue is None:
             return False
+        leaving = child is not None and child.leaving_at is not None
+        if now.undoes is not None:
+            return undoing.taken_over(run, now, gone=gone, leaving=leaving)
         facts = _facts(run)
         if facts is None:
             return False
@@ -130,7 +136,7 @@ def _take_over(step: Step) -> bool:
             return False
         if now.overdue is not None:
             transition = _timed_out(facts, live, now)
-        elif child is not None and child.leaving_at is not None:
+        elif leaving:
             transition = machine.hand_over(facts, live, worker=str(now.worker))
         else:
             transition = machine.take_over(
@@ -183,6 +189,8 @@ def _wake(wait: Wait) -> bool:
         run = store.lock_run(wait.run_id)
         if not Wait.objects.filter(pk=wait.pk, closed_at=None).exists():
             return False
+        if is_undo(wait.address):
+            return undoing.due(run, wait.address)
         facts = _facts(run)
         if facts is None:
             return False
@@ -227,10 +235,23 @@ def _stop(order: Stop) -> bool:
     with transaction.atomic(durable=True):
         run = store.lock_run(order.run_id)
         Stop.objects.filter(pk=order.pk).delete()
-        if run.is_terminal:
+        if run.is_terminal or run.ending is not None:
             return False
-        commit(run, machine.cancel(run.status, reason=order.reason), actor=SYSTEM)
+        transition = machine.cancel(run.status, reason=order.reason)
+        commit(run, transition, actor=SYSTEM, compensate=order.compensate)
         return True
+
+
+def _hold_trees(swept: Swept) -> int:
+    """Pause what goes on below a run that is paused with its children, and let go on what is paused with one that is not."""
+    held = 0
+    for _ in range(LEVELS):
+        done = _each(store.to_pause(), pausing.follow, swept)
+        done += _each(store.to_resume(), pausing.follow, swept)
+        held += done
+        if not done:
+            break
+    return held
 
 
 def _expire(wait: Wait) -> bool:

@@ -42,7 +42,7 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.failures import delay_of, error_of
 from runs.engine.retry import Retry
-from runs.engine.transition import Aggregate, Resolved, Transition
+from runs.engine.transition import Aggregate, Resolved, Transition, is_undo
 from runs.errors import (
     Busy,
     CheckpointUnreadable,
@@ -53,7 +53,7 @@ from runs.errors import (
     UnknownWorkflow,
 )
 from runs.models import Approval, Run
-from runs.operations import parking
+from runs.operations import parking, undoing
 from runs.operations.deciding import fail_unreadable
 from runs.operations.door import aggregate, commit
 from runs.operations.parking import Prepared
@@ -75,6 +75,9 @@ def advance(*, run_id: uuid.UUID, branch: int, address: str) -> None:
     """Take this step if it is there to be taken, and drive its lane. A message that comes twice finds nothing to do."""
     me = worker()
     if not _can_run(run_id):
+        return
+    if is_undo(address):
+        undoing.take_back(run_id=run_id, branch=branch, address=address, me=me, port=_Port)
         return
     try:
         claimed = store.claim(run_id=run_id, branch=branch, address=address, worker=me.id)
@@ -127,7 +130,7 @@ def _can_run(run_id: uuid.UUID) -> bool:
 class _Port:
     """The journal of one step, as the driver sees it."""
 
-    slice: Slice
+    slice: undoing.InHand
     ordinal: int = 0
 
     def entries(self) -> list[Entry]:
@@ -282,6 +285,7 @@ class Slice:
             generations=self._generations(),
             draws=self._draws(),
         )
+        self.worker.watch_over(held.token, context.expel)
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
         limit = self.workflow.nodes[held.step.node].timeout
         scope = StepScope(
@@ -351,11 +355,12 @@ class Slice:
                 go_on=go_on,
             )
         except (LateResult, store.SnapshotDue):
-            if alone:
-                raise
-            # A snapshot is due, or the run drains after a sibling's failure, or the step is not ours any more: the run's row
-            # knows which.
-            return self._take_next(self._commit(lambda run: machine.settle(run, self.held.step, resolved)))
+            # A snapshot is due, or the run is paused, or drains after a sibling's failure, or the step is not ours any more:
+            # the run's row knows which. The position in hand has been changed already.
+            settle_there = partial(
+                self._on_true_document, lambda run: machine.settle(run, self.held.step, resolved)
+            )
+            return self._take_next(self._commit_under_lock(settle_there))
         self.head = committed.checkpoint
         self.run.values = transition.values or self.run.values
         dispatch.announce_step(self.project_id, self.held.run_id)
@@ -422,7 +427,13 @@ class Slice:
         """
         work_out: WorkOut = partial(self._on_true_document, command)
         if at.is_alone(self.run.position, self.held.step.lane):
-            work_out = partial(_known, _refusing(partial(command, self.run)), self.run.position)
+            known = _refusing(partial(command, self.run)), self.run.position
+            work_out = partial(self._known_unless_moved, known, work_out)
+        return self._commit_under_lock(work_out, opened, prepared)
+
+    def _commit_under_lock(
+        self, work_out: WorkOut, opened: Approval | None = None, prepared: Prepared | None = None
+    ) -> Transition:
         tried: list[Transition] = []
 
         def once_more() -> Transition:
@@ -435,6 +446,12 @@ class Slice:
                 return tried[-1]
 
         return store.persistently(once_more)
+
+    def _known_unless_moved(
+        self, known: tuple[Transition, dict[str, Any]], work_out: WorkOut, run: Run
+    ) -> tuple[Transition, dict[str, Any]]:
+        """What was worked out before the lock was taken, unless the run was paused meanwhile."""
+        return known if run.status == self.run.status else work_out(run)
 
     def _on_true_document(self, command: Command, run: Run) -> tuple[Transition, dict[str, Any]]:
         facts = aggregate(run)
@@ -491,10 +508,6 @@ def _facts_of(error: Exception) -> dict[str, Json]:
     """An error of a validator or a router as data; it may quote what the body returned."""
     facts: dict[str, Json] = secrets.redacted(error_of(error))
     return facts
-
-
-def _known(transition: Transition, position: dict[str, Any], run: Run) -> tuple[Transition, dict[str, Any]]:
-    return transition, position
 
 
 def _written_by(transition: Transition) -> list[str]:

@@ -1,5 +1,6 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
-(`committing`), give a fork what it starts with (`forking`), read a run (`reading`), and what the sweeper looks for (`due`,
+(`committing`), give a fork what it starts with (`forking`), take calls
+back (`undoing`), read a run (`reading`), and what the sweeper looks for (`due`,
 `children`, `keeper`).
 
 Lock order, everywhere: run, then step, then approval and wait. The clock of leases, due times and the history is the
@@ -15,6 +16,8 @@ from runs.store.children import (
     ended_children,
     has_stopped_ancestor,
     size_of_tree,
+    to_pause,
+    to_resume,
     to_stop,
     visible_child,
 )
@@ -51,6 +54,7 @@ from runs.store.reading import (
     journal,
     lineage,
     lineage_at,
+    live_steps,
     lock_run,
     missing_checkpoint,
     read_position,
@@ -68,6 +72,17 @@ from runs.store.stepping import (
     note_progress,
     note_usage,
 )
+from runs.store.undoing import (
+    ClaimedUndo,
+    can_be_taken_back,
+    claim_undo,
+    ending_of,
+    made_too_late,
+    taken_back,
+    undo_at,
+    undo_steps,
+    undos,
+)
 from runs.store.waits import add_signal, answered, free_signals, open_waits, waiting_steps
 from runs.store.weights import PATCH_OVERHEAD, Weights
 
@@ -79,6 +94,7 @@ __all__ = [
     "Awake",
     "CallAt",
     "Claimed",
+    "ClaimedUndo",
     "Committed",
     "Held",
     "Keeper",
@@ -90,11 +106,13 @@ __all__ = [
     "answered",
     "approved_digest",
     "beat",
+    "can_be_taken_back",
     "check_fence",
     "check_held",
     "child_of",
     "children_at",
     "claim",
+    "claim_undo",
     "commit",
     "commit_call",
     "commit_step",
@@ -103,6 +121,7 @@ __all__ = [
     "due_timers",
     "due_waits",
     "ended_children",
+    "ending_of",
     "free_signals",
     "hand_down",
     "handed_down",
@@ -116,7 +135,9 @@ __all__ = [
     "lineage",
     "lineage_at",
     "linked",
+    "live_steps",
     "lock_run",
+    "made_too_late",
     "missing_checkpoint",
     "note_late_result",
     "note_log",
@@ -137,7 +158,13 @@ __all__ = [
     "suspect_children",
     "sweeping",
     "take_key",
+    "taken_back",
+    "to_pause",
+    "to_resume",
     "to_stop",
+    "undo_at",
+    "undo_steps",
+    "undos",
     "unfinished_rows",
     "unhinted_steps",
     "visible_child",

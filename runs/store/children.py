@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
+from runs.engine.status import TERMINAL, RunStatus
 from runs.engine.waits import Place
 from runs.models import (
     Child,
@@ -15,6 +16,8 @@ from runs.models import (
     Wait,
 )
 from runs.store.reading import sight
+
+_HELD: Final = (RunStatus.PAUSED, RunStatus.CANCELLING)
 
 
 def visible_child(parent: Run, address: str, place: Place) -> Child | None:
@@ -76,13 +79,28 @@ _ANCESTORS: Final = """
       SELECT run.id, run.status, child.parent_id FROM line JOIN runs_run run ON run.id = line.parent_id
       LEFT JOIN runs_child child ON child.run_id = run.id AND child.on_parent_cancel = 'cancel'
     )
-    SELECT 1 FROM line WHERE status = 'cancelled' OR EXISTS (SELECT 1 FROM runs_stop WHERE run_id = line.id) LIMIT 1
+    SELECT 1 FROM line
+    WHERE status IN ('cancelled', 'cancelling') OR EXISTS (SELECT 1 FROM runs_stop WHERE run_id = line.id) LIMIT 1
 """
 
 
 def to_stop(*, limit: int = 200) -> list[Stop]:
     """Children that are to be cancelled, the oldest order first."""
     return list(Stop.objects.order_by("since", "run_id")[:limit])
+
+
+def to_pause(*, limit: int = 200) -> list[Run]:
+    """Runs that go on although the one above them is paused with its children; the tops of trees first."""
+    above = Run.objects.filter(status=RunStatus.PAUSED, paused__children=True)
+    found = Run.objects.filter(parent__in=above).exclude(status__in=[*TERMINAL, *_HELD])
+    return list(found.order_by("created_at")[:limit])
+
+
+def to_resume(*, limit: int = 200) -> list[Run]:
+    """Runs that are paused with the one above them, which is paused so no more."""
+    below = Run.objects.filter(status=RunStatus.PAUSED, paused__has_key="with")
+    held = Q(parent__status=RunStatus.PAUSED, parent__paused__children=True)
+    return list(below.exclude(held).order_by("created_at")[:limit])
 
 
 def ended_children(*, limit: int = 500) -> list[Wait]:

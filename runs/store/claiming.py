@@ -67,7 +67,7 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
         if run.error is not None:
             return None  # it drains after a failure: nothing new begins
         found = _with_room(run, address)
-        held = _take_step(run, found, worker) if found else None
+        held = take_step(run, found, worker) if found else None
         if held is None:
             return None
         if run.status == RunStatus.QUEUED:
@@ -96,7 +96,8 @@ def _with_room(run: Run, address: str) -> str | None:
     return min(ready, key=lambda row: int(row[0].partition("#")[2]), default=("", None))[1]
 
 
-def _take_step(run: Run, address: str, worker: int) -> Held | None:
+def take_step(run: Run, address: str, worker: int) -> Held | None:
+    """Put a ready step of a locked run under a lease."""
     token = uuid.uuid4()
     parameters: dict[str, Any] = {
         "run": run.pk,

@@ -65,11 +65,13 @@ def commit(
     opened: Approval | None = None,
     asked: Mapping[Place, Approval | Run] | None = None,
     moment: datetime | None = None,
+    compensate: bool = True,
 ) -> Run:
     """Store a transition of a locked run, inside the caller's transaction. Raises `LateResult` if `held` is not any more.
 
     position: the document after the transition. opened: the row of a new approval, with candidates and options set; asked:
-    such rows, and child runs, by the place of what a body waits for.
+    such rows, and child runs, by the place of what a body waits for. compensate: whether children that it stops take back
+    their calls.
     """
     Writer(
         run,
@@ -82,6 +84,7 @@ def commit(
         branch=branch,
         opened=opened,
         asked=asked or {},
+        compensate=compensate,
     ).write()
     return run
 
@@ -108,6 +111,7 @@ class Writer:
     requester_id: int | None = None
     opened: Approval | None = None
     asked: Mapping[Place, Approval | Run] = field(default_factory=dict)
+    compensate: bool = True
     changed: dict[str, Any] = field(default_factory=dict)
 
     def write(self) -> None:
@@ -122,6 +126,7 @@ class Writer:
         self._end_steps()
         self._checkpoint()
         self._begin_steps()
+        self._begin_undo()
         self._open_waits()
         self._ask()
         self._events()
@@ -188,16 +193,19 @@ class Writer:
         if self.branch:
             lost = left_children(self.run, children)
             reason = "parent_rewound"
-        elif transition.ended and transition.status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
+        elif transition.status in (RunStatus.COMPLETED, RunStatus.CANCELLED, RunStatus.CANCELLING):
             lost = list(children)
-            reason = "parent_cancelled" if transition.status is RunStatus.CANCELLED else "parent_completed"
+            reason = "parent_completed" if transition.status is RunStatus.COMPLETED else "parent_cancelled"
         elif transition.abandons:
             lost = list(children.filter(branch=self.run.branch, address__in=transition.abandons))
             reason = "not_awaited"
         else:
             return
         Stop.objects.bulk_create(
-            (Stop(run_id=child.run_id, reason=reason, since=self.moment) for child in lost),
+            (
+                Stop(run_id=child.run_id, reason=reason, compensate=self.compensate, since=self.moment)
+                for child in lost
+            ),
             ignore_conflicts=True,
         )
 
@@ -311,6 +319,22 @@ class Writer:
                 epoch=self.run.epoch,
             )
             for step, status in [*ready, *waiting]
+        )
+
+    def _begin_undo(self) -> None:
+        """Calls whose turn it is to be taken back."""
+        Step.objects.bulk_create(
+            Step(
+                run=self.run,
+                branch=self.run.branch,
+                address=undo.step,
+                lane="undo",
+                node=undo.node,
+                visit=1,
+                epoch=self.run.epoch,
+                undoes=undo.call,
+            )
+            for undo in self.transition.undo
         )
 
     def _open_waits(self) -> None:
@@ -431,7 +455,13 @@ class Writer:
         if transition.ended and self.run.status == RunStatus.COMPLETED:
             self._set(output=canonical.dumps(transition.output))
         if transition.ended and self.run.status in TERMINAL:
-            self._set(finished_at=self.moment)
+            self._set(finished_at=self.moment, ending=None)
+        if transition.ending is not None:
+            self._set(ending=transition.ending)
+        if transition.paused is not None:
+            self._set(paused={**transition.paused, "since": self.moment.isoformat()})
+        elif self.run.paused is not None and self.run.status != RunStatus.PAUSED:
+            self._set(paused=None)
         self._set(waiting_for=waiting_for(self.run))
         self._clock()
         self._set(version=self.run.version + 1, updated_at=self.moment)
@@ -448,6 +478,7 @@ class Writer:
             status=run.status,
             for_people=any(reason["kind"] == "approval" for reason in run.waiting_for),
             anew=self.branch is not None or self.transition.forgives,
+            over=run.ending is not None,
         )
         self._set(deadline_at=clock.at, time_left=clock.left)
 

@@ -127,7 +127,7 @@ UNHINTED: Final = """
       SELECT step.run_id, step.branch, step.address
       FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
       WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %(after)s)
-        AND run.status IN ('queued', 'running') AND run.error IS NULL
+        AND (run.status IN ('queued', 'running') AND run.error IS NULL OR run.ending IS NOT NULL AND run.status <> 'paused')
       ORDER BY step.hinted_at LIMIT %(limit)s FOR NO KEY UPDATE OF step SKIP LOCKED
     )
     UPDATE runs_step step SET hinted_at = now() FROM chosen

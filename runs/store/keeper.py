@@ -49,6 +49,14 @@ class Keeper:
         )
         return {row[0] for row in rows}
 
+    def held(self, tokens: Sequence[uuid.UUID]) -> set[uuid.UUID]:
+        """Those of these tokens that are still their steps'."""
+        rows = self._locked().execute(
+            "SELECT token FROM runs_step WHERE status = 'executing' AND worker = %s AND token = ANY(%s)",
+            [self.id, list(tokens)],
+        )
+        return {row[0] for row in rows}
+
     def listen(self, seconds: float) -> None:
         """Wait, but notice at once when the connection ends: raises `psycopg.Error` then.
 

@@ -16,7 +16,7 @@ from runs.driver import Entry
 from runs.engine import canonical, patch
 from runs.engine import position as at
 from runs.engine.lineage import line_of, sees
-from runs.engine.status import StepStatus
+from runs.engine.status import LIVE_STEPS, StepStatus
 from runs.errors import (
     Busy,
     CheckpointRemoved,
@@ -137,6 +137,12 @@ def unfinished_rows(run: Run, addresses: Sequence[str]) -> list[Step]:
     rows = Step.objects.filter(run=run, branch=run.branch, address__in=list(addresses))
     done = (StepStatus.COMPLETED, StepStatus.VOID)
     return list(rows.exclude(status__in=done).only("address", "status", "error", "node"))
+
+
+def live_steps(run: Run) -> dict[str, str]:
+    """The status of every live step of the run's branch, by address."""
+    rows = Step.objects.filter(run=run, branch=run.branch, status__in=LIVE_STEPS).order_by("created_at")
+    return dict(rows.values_list("address", "status"))
 
 
 def journal(run_id: uuid.UUID, branch: Branch, address: str) -> list[Entry]:

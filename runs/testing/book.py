@@ -19,7 +19,7 @@ from runs.engine import canonical, chain
 from runs.engine.canonical import Json
 from runs.errors import HitlError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 APPLICATION: Final = 0x4849544C  # "HITL", in the header of the file
 PATIENCE: Final = 0.2  # seconds to wait for a file that somebody else has open
 MEMORY: Final = ":memory:"
@@ -77,6 +77,8 @@ class RunRow(Row):
     deadline: float | None = None
     deadline_at: datetime | None = None
     time_left: float | None = None
+    paused: Json = None
+    ending: Json = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -88,6 +90,8 @@ class BranchRow(Row):
     calls: str = "reuse"
     generation: int = 0
     reason: str = ""
+    again: Json = None  # calls that are made again although others are reused, for they were taken back
+    generations: Json = None  # of single calls, by the text of their places
 
 
 @dataclass(kw_only=True, slots=True)
@@ -146,6 +150,7 @@ class StepRow(Row):
     checkpoint: int | None = None
     error: Json = None
     progress: Json = None
+    undoes: Json = None
 
 
 @dataclass(kw_only=True, slots=True)

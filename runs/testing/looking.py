@@ -12,7 +12,9 @@ from typing import Any, Final
 from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.compensation import undo_of
 from runs.engine.status import TERMINAL
+from runs.engine.transition import is_undo
 from runs.engine.waits import reason_of
 from runs.errors import UnknownCheckpoint
 from runs.testing.book import (
@@ -85,7 +87,10 @@ class Stepped:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call whose result was committed: what it did to the world, and whether a rewind took it over from another branch."""
+    """A call whose result was committed: what it did to the world, and whether a rewind took it over from another branch.
+
+    taken_back: the status of the step that takes it back, "completed" if that is done; empty if there is none.
+    """
 
     node: str
     name: str
@@ -96,6 +101,7 @@ class Called:
     key: str
     branch: int
     reused: bool
+    taken_back: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +201,7 @@ def steps(book: Book, run: str) -> list[Stepped]:
 
 
 def calls(book: Book, run: str) -> list[Called]:
+    undone = {row.address: row.status for row in book.find(StepRow, run=run) if row.undoes}
     return [
         Called(
             row.node,
@@ -206,9 +213,10 @@ def calls(book: Book, run: str) -> list[Called]:
             row.key,
             row.branch,
             row.reused_from is not None,
+            undone.get(undo_of(row).step, ""),
         )
         for row in book.find(JournalRow, run=run, kind="call")
-        if not row.name.startswith("ctx.")
+        if not row.name.startswith("ctx.") and not is_undo(row.address)
     ]
 
 

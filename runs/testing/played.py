@@ -131,7 +131,8 @@ class Played:
 
     @property
     def effects(self) -> list[Called]:
-        """Calls that did something to the world; those that a rewind took over were not made again."""
+        """Calls that did something to the world; those that a rewind took over were not made again. `taken_back` says what
+        became of each since."""
         return [call for call in self.calls if call.effect != "none"]
 
     @property
@@ -215,6 +216,8 @@ class Played:
         return self.run(max_steps=1)
 
     def _go_on(self) -> bool:
+        if steering.hold_trees(self.world):
+            return True
         found = self.worker.ready()
         if found is not None:
             self.worker.work(*found)
@@ -347,8 +350,18 @@ class Played:
         steering.retry(self.world, self.id, reason=reason)
         return self._and_on()
 
-    def cancel(self, *, reason: str = "played") -> Played:
-        steering.cancel(self.world, self.id, reason=reason)
+    def cancel(self, *, reason: str = "played", compensate: bool = True) -> Played:
+        """End the run. compensate: whether calls with an `undo=` are taken back first."""
+        steering.cancel(self.world, self.id, reason=reason, compensate=compensate)
+        return self._and_on()
+
+    def pause(self, *, reason: str = "played", children: bool = False) -> Played:
+        """Hold the run: no step begins; time, signals and decisions only make steps ready. children: with those below it."""
+        steering.pause(self.world, self.id, reason=reason, children=children)
+        return self._and_on()
+
+    def resume(self, *, reason: str = "played") -> Played:
+        steering.resume(self.world, self.id, reason=reason)
         return self._and_on()
 
     def crash(self, at: Boundary, *, node: str = "", call: str = "", times: int = 1) -> Played:

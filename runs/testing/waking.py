@@ -10,24 +10,35 @@ from runs.engine import approval as rules
 from runs.engine import canonical, given, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.compensation import put_off, undo_due
 from runs.engine.given import Given
 from runs.engine.schema import validate
 from runs.engine.status import TERMINAL, ApprovalStatus
-from runs.engine.transition import Aggregate, Event, Transition
+from runs.engine.transition import Aggregate, Event, Transition, is_undo
 from runs.engine.waits import Candidate, first_satisfied
 from runs.errors import AlreadyTerminal, DeadlineExceeded, SignalReused, Unprocessable
-from runs.testing.book import ApprovalRow, RunRow, SignalRow, VoteRow, WaitRow
+from runs.testing import undoing
+from runs.testing.book import ApprovalRow, RunRow, SignalRow, StepRow, VoteRow, WaitRow
 from runs.testing.writing import SYSTEM, World, aggregate, children_to_stop, commit, open_waits
 
 
-def store(world: World, run: RunRow, transition: Transition, **how: Any) -> None:
-    """Commit a transition, with what follows from it for the run's children and for the run that started it."""
+def store(world: World, run: RunRow, transition: Transition, *, compensate: bool = True, **how: Any) -> None:
+    """Commit a transition, with what follows from it for the run's children and for the run that started it.
+
+    compensate: whether calls are taken back before the run, and its children, are cancelled.
+    """
     with world.book.transaction():
+        if transition.ended and run.ending is None:
+            transition = put_off(
+                transition, undoing.to_take_back(world, run, transition, compensate), status=run.status
+            )
         commit(world, run, transition, **how)
         now = world.run(run.id)
         stopped, reason = children_to_stop(world, now, transition, rewound=how.get("branch") is not None)
         for child in stopped:
-            store(world, child, machine.cancel(child.status, reason=reason), actor=SYSTEM)
+            if child.ending is None:
+                cancelled = machine.cancel(child.status, reason=reason)
+                store(world, child, cancelled, actor=SYSTEM, compensate=compensate)
         if transition.ended and now.parent:
             for wait in world.book.find(WaitRow, child=now.id, closed_at=None):
                 settle(world, wait.run, wait.address)
@@ -278,6 +289,9 @@ def _fire(world: World, wait: WaitRow) -> None:
         settle(world, run.id, wait.address)
     elif wait.kind == "approval":
         expire(world, approval_of(world, wait))
+    elif is_undo(wait.address):
+        step_row = world.book.get(StepRow, run=run.id, branch=run.branch, address=wait.address)
+        store(world, run, undo_due(undoing.undo_at(step_row)), actor=SYSTEM)
     else:
         facts = aggregate(world, run)
         step = at.find(facts.position, wait.address)

@@ -27,15 +27,16 @@ from runs.driver import (
     Used,
     run_step,
     secrets,
+    take_back,
 )
-from runs.engine import canonical, failures, machine
+from runs.engine import canonical, compensation, failures, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Transition
 from runs.errors import LateResult, StepError
-from runs.testing import asking, waking
+from runs.testing import asking, undoing, waking
 from runs.testing.book import (
     ApprovalRow,
     BranchRow,
@@ -87,6 +88,8 @@ class Worker:
 
     def _ready_of(self, run: RunRow) -> list[StepRow]:
         book = self.world.book
+        if run.ending is not None and run.status != RunStatus.PAUSED:
+            return book.find(StepRow, run=run.id, branch=run.branch, status=StepStatus.READY.value)
         if run.status not in (RunStatus.QUEUED, RunStatus.RUNNING) or run.error is not None:
             return []
         rows = book.find(StepRow, run=run.id, branch=run.branch, status=StepStatus.READY.value)
@@ -103,6 +106,10 @@ class Worker:
                 self._take_over(run, step)
 
     def _take_over(self, run: RunRow, step: StepRow) -> None:
+        if step.undoes:
+            again = undoing.taken_over(self.world, run, step, crashes=step.crashes + 1, limit=self.poison)
+            waking.store(self.world, run, again, actor=SYSTEM)
+            return
         facts = aggregate(self.world, run)
         live = at.find(facts.position, step.address)
         assert live is not None
@@ -116,7 +123,8 @@ class Worker:
         held = self._claim(run, step)
         try:
             self.strike("before_body", step.node)
-            _Turn(self, run.id, held).drive()
+            turn = _UndoTurn(self, run.id, held) if step.undoes else _Turn(self, run.id, held)
+            turn.drive()
         except Crashed:
             self.take_over()
 
@@ -126,7 +134,8 @@ class Worker:
             world.steps += 1
             step.status, step.token, step.epoch = StepStatus.EXECUTING.value, world.steps, run.epoch
             step.entries, step.progress = step.entries + 1, None
-            run.status = RunStatus.RUNNING.value
+            if run.ending is None:
+                run.status = RunStatus.RUNNING.value
             self.world.book.save(world, step, run)
         return Held(step, world.steps)
 
@@ -191,6 +200,7 @@ class _Turn(_InHand):
             port=port,
             failures=at.errors(facts.position, lane),
             earlier=row.earlier,
+            generations=generations(branch, step.address),
         )
         scope = StepScope(facts.workflow, step, schema.view(values), context, seconds=node.timeout)
         return run_step(scope, facts.position, items=self._items), bool(context.failed)
@@ -275,6 +285,62 @@ class _Turn(_InHand):
 
     def _store(self, transition: Transition, facts: Aggregate, **how: Any) -> None:
         waking.store(self.world, self.run, transition, position=facts.position, held=self.held, **how)
+
+
+@dataclass(slots=True)
+class _UndoTurn(_InHand):
+    """A call that is taken back."""
+
+    def drive(self) -> None:
+        row, run = self.held.step, self.run
+        entry = undoing.entry_of(self.world, row)
+        try:
+            context = Context(
+                run_id=run.id,
+                node=row.node,
+                attempt=attempt_of(row),
+                address=row.address,
+                generation=0,
+                branch=run.branch,
+                answers={},
+                port=BookPort(self.worker, self.run_id, self.held),
+                taking_back=entry.key,
+            )
+            live = LiveStep(row.lane, row.node, row.address, row.visit)
+            outcome = take_back(
+                self.world.workflow_of(run), live, context, undo=entry.undo, result=entry.result
+            )
+            self.worker.strike("before_commit", row.node)
+            self._conclude(outcome)
+        except LateResult:
+            return
+        self.worker.strike("after_commit", row.node)
+
+    def _conclude(self, outcome: Outcome) -> None:
+        row, undo = self.held.step, undoing.undo_at(self.held.step)
+        ending = undoing.ending_of(self.world, self.run)
+        if isinstance(outcome, Completed):
+            self._store(compensation.undone(ending, undo))
+            return
+        failed = outcome if isinstance(outcome, Failed) else undoing.waits(undo)
+        delay = failures.delay_of(
+            self.world.workflow_of(self.run).undo_retry,
+            failed.error,
+            attempt=row.failures + row.crashes + 1,
+            failures=row.failures + 1,
+            draw=self.world.draw("jitter", self.run.id, row.address, row.failures),
+        )
+        attempt = attempt_of(row)
+        self._store(compensation.undo_failed(ending, undo, failed.facts, attempt=attempt, delay=delay))
+
+    def _store(self, transition: Transition) -> None:
+        waking.store(self.world, self.run, transition, held=self.held)
+
+
+def generations(branch: BranchRow, address: str) -> dict[tuple[str, str], int]:
+    """Of single calls of a step that are made again."""
+    places = [(canonical.loads(text), number) for text, number in (branch.generations or {}).items()]
+    return {(name, occurrence): number for (where, name, occurrence), number in places if where == address}
 
 
 def _facts_of(error: Exception) -> dict[str, Json]:

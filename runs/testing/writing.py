@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -13,6 +13,7 @@ from runs.driver.clock import identifier, number
 from runs.engine import Workflow, canonical, chain, lanes, machine, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.compensation import CallPlace
 from runs.engine.deadline import Clock, clock_after
 from runs.engine.lineage import line_of, sees
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
@@ -96,6 +97,7 @@ class NewBranch:
     parent_checkpoint: int
     calls: str
     reason: str
+    again: Sequence[CallPlace] = ()
 
 
 # ---- reading
@@ -129,10 +131,15 @@ def lineage(book: Book, run: str, branch: int) -> dict[int, int | None]:
 def journal(book: Book, run: RunRow, address: str) -> list[Entry]:
     """Every entry of an address that this branch sees, and those that it may reuse."""
     line = lineage(book, run.id, run.branch)
-    reuses = book.get(BranchRow, run=run.id, no=run.branch).calls == "reuse"
+    branch = book.get(BranchRow, run=run.id, no=run.branch)
+    again = branch.again or []
     rows = [row for row in book.find(JournalRow, run=run.id, address=address) if row.branch <= run.branch]
     found = [(row, sees(line, row.branch, row.after)) for row in rows]
-    return [Entry.of(row, visible=visible) for row, visible in found if visible or reuses]
+    return [
+        Entry.of(row, visible=visible)
+        for row, visible in found
+        if visible or (branch.calls == "reuse" and [row.address, row.name, row.occurrence] not in again)
+    ]
 
 
 def aggregate(
@@ -253,6 +260,7 @@ class _Writer:
         self._end_steps()
         self._checkpoint()
         self._begin_steps()
+        self._begin_undo()
         self._open_waits()
         self._ask()
         self._events()
@@ -325,11 +333,17 @@ class _Writer:
                 calls=new.calls,
                 generation=no if new.calls == "again" else parent.generation,
                 reason=new.reason,
+                again=[list(place) for place in new.again],
+                generations=self._generations(parent, new, no),
             )
         )
         run.branch, run.head = no, new.parent_checkpoint
         run.snapshot_no = run.snapshot_size = run.patch_weight = 0
         run.finished_at, run.error, run.output = None, None, None
+
+    def _generations(self, parent: BranchRow, new: NewBranch, no: int) -> dict[str, int]:
+        kept = {} if new.calls == "again" else parent.generations or {}
+        return {**kept, **{canonical.dumps(list(place)): no for place in new.again}}
 
     def _end_steps(self) -> None:
         for change in self.transition.steps:
@@ -398,6 +412,22 @@ class _Writer:
                     visit=step.visit,
                     status=status.value,
                     epoch=self.run.epoch,
+                )
+            )
+
+    def _begin_undo(self) -> None:
+        for undo in self.transition.undo:
+            self.book.add(
+                StepRow(
+                    run=self.run.id,
+                    branch=self.run.branch,
+                    address=undo.step,
+                    lane="undo",
+                    node=undo.node,
+                    visit=1,
+                    status=StepStatus.READY.value,
+                    epoch=self.run.epoch,
+                    undoes=undo.call,
                 )
             )
 
@@ -544,7 +574,11 @@ class _Writer:
         if transition.ended and run.status == RunStatus.COMPLETED:
             run.output = transition.output
         if transition.ended and run.status in TERMINAL:
-            run.finished_at = self.moment
+            run.finished_at, run.ending = self.moment, None
+        if transition.ending is not None:
+            run.ending = transition.ending
+        if transition.paused is not None or run.status != RunStatus.PAUSED:
+            run.paused = transition.paused
         self._clock()
         run.updated_at = self.moment
 
@@ -559,6 +593,7 @@ class _Writer:
             status=run.status,
             for_people=bool(self.book.find(WaitRow, run=run.id, closed_at=None, kind="approval")),
             anew=self.branch is not None or self.transition.forgives,
+            over=run.ending is not None,
         )
         run.deadline_at, run.time_left = clock.at, clock.left
 
@@ -586,7 +621,7 @@ def children_to_stop(
     if rewound:
         line = lineage(world.book, run.id, run.branch)
         return _live(world, (row for row in rows if not sees(line, row.branch, row.after))), "parent_rewound"
-    if transition.ended and transition.status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
+    if transition.status in (RunStatus.COMPLETED, RunStatus.CANCELLED, RunStatus.CANCELLING):
         done = transition.status is RunStatus.COMPLETED
         return _live(world, rows), "parent_completed" if done else "parent_cancelled"
     left = [row for row in rows if row.branch == run.branch and row.address in transition.abandons]

@@ -41,7 +41,8 @@ class House:
 
     def work(self, run: Run) -> Run:
         """Advance everything that is ready, as a worker that got every hint would."""
-        while step := Step.objects.filter(run=run, status="ready").first():
+        ready = Step.objects.filter(run=run, status="ready").exclude(run__status="paused")
+        while step := ready.first():
             operations.advance(run_id=run.pk, branch=step.branch, address=step.address)
         run.refresh_from_db()
         return run

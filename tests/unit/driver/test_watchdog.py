@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import socket
 import subprocess
 import sys
 import textwrap
@@ -14,9 +16,9 @@ from typing import Any
 import pytest
 
 from runs.driver import Completed, Failed, watchdog
-from runs.driver.watchdog import TimeIsUp, Watch, Watchdog
+from runs.driver.watchdog import StepLost, TimeIsUp, Watch, Watchdog
 from runs.engine import Retry
-from runs.errors import CallTimeout, StepTimeout
+from runs.errors import CallTimeout, LateResult, StepTimeout
 from tests.unit.driver.journal import Journal, run
 
 SHORT = 0.05
@@ -224,3 +226,127 @@ def test_code_that_never_lets_go_of_the_interpreter_ends_with_its_process() -> N
     )
     assert done.returncode != 0
     assert "Timeout" in done.stderr
+
+
+# ---- told that it is lost
+
+
+def told(context: Any) -> None:
+    """As the keeper of the leases does it, from its own thread."""
+    threading.Thread(target=context.expel).start()
+
+
+def receive() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.recv(1)
+
+
+@pytest.mark.parametrize("work", [spin, deaf, sleep, receive, threading.Event().wait])
+def test_a_body_that_is_lost_is_told_whatever_it_does(dog: Watchdog, work: Callable[[], Any]) -> None:
+    """C76 (c): also one without a limit, in a system call, on a socket."""
+    seen: list[bool] = []
+
+    def body(state: Any, ctx: Any) -> None:
+        told(ctx)
+        try:
+            work()
+        except StepLost:
+            seen.append(ctx.cancelled)
+            raise
+
+    with pytest.raises(LateResult):
+        run(body, Journal())
+    assert seen == [True]
+    assert dog.ended == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("work", [spin, deaf])
+def test_it_is_told_in_a_thread_that_is_not_the_main_one(dog: Watchdog, work: Callable[[], Any]) -> None:
+    found: list[Any] = []
+
+    def body(state: Any, ctx: Any) -> None:
+        told(ctx)
+        work()
+
+    def works() -> None:
+        with contextlib.suppress(LateResult):
+            found.append(run(body, Journal()))
+        found.append("late")
+
+    thread = threading.Thread(target=works)
+    thread.start()
+    thread.join(LONG)
+    assert found == ["late"]
+
+
+def test_an_async_body_is_told(dog: Watchdog) -> None:
+    async def body(state: Any, ctx: Any) -> None:
+        told(ctx)
+        await asyncio.sleep(LONG)
+
+    with pytest.raises(LateResult):
+        run(body, Journal())
+
+
+def test_calls_that_are_made_at_once_are_told_too(dog: Watchdog) -> None:
+    ended: list[str] = []
+    begun = threading.Barrier(3)
+
+    def call(name: str) -> None:
+        begun.wait()
+        try:
+            deaf()
+        finally:
+            ended.append(name)
+
+    def body(state: Any, ctx: Any) -> None:
+        def tell() -> None:
+            begun.wait()
+            ctx.expel()
+
+        threading.Thread(target=tell).start()
+        ctx.gather(ctx.later(call, "a"), ctx.later(call, "b"))
+
+    with pytest.raises(LateResult):
+        run(body, Journal())
+    for thread in threading.enumerate():
+        if thread.name == "call":
+            thread.join(LONG)
+    assert sorted(ended) == ["a", "b"]
+
+
+def test_a_lost_body_that_goes_on_all_the_same_is_told_again_and_its_process_stays(dog: Watchdog) -> None:
+    heard: list[int] = []
+
+    def body(state: Any, ctx: Any) -> dict[str, int]:
+        told(ctx)
+        for _ in range(3):
+            try:
+                sleep()
+            except StepLost:
+                heard.append(1)
+        return {"n": 1}
+
+    with pytest.raises(LateResult):
+        run(body, Journal())
+    assert (heard, dog.ended) == ([1, 1, 1], [])  # type: ignore[attr-defined]
+
+
+def test_a_lost_body_keeps_its_limit(dog: Watchdog) -> None:
+    def body(state: Any, ctx: Any) -> None:
+        told(ctx)
+        while not dog.ended:  # type: ignore[attr-defined]
+            with contextlib.suppress(BaseException):
+                time.sleep(0.001)
+
+    with pytest.raises(LateResult):
+        run(body, Journal(), timeout=SHORT)
+    assert dog.ended == [70]  # type: ignore[attr-defined]
+
+
+def test_who_is_told_after_the_end_hears_nothing(dog: Watchdog) -> None:
+    kept: list[Any] = []
+    assert run(lambda state, ctx: kept.append(ctx), Journal()) == Completed(None)
+    kept[0].expel()
+    assert not kept[0].cancelled
