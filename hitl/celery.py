@@ -7,6 +7,7 @@ import os
 import warnings
 from typing import Any
 
+import django
 from celery import Celery, signals
 from kombu import Exchange, Queue
 
@@ -15,7 +16,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hitl.settings")
 from django.conf import settings
 
 from hitl.logging import begin, current
+from runs import workflows
 from runs.dispatch import RETENTION
+from runs.engine.limits import DEFAULT_QUEUE
 
 REQUEST = "hitl_request"  # message header
 
@@ -34,11 +37,11 @@ app.conf.update(
     worker_disable_prefetch=True,  # a busy child fetches nothing that an idle worker could do
     worker_cancel_long_running_tasks_on_connection_loss=False,
     # The nameless exchange leads to the queue of that name without a binding kept in Redis: after FLUSHALL
-    # messages still arrive.
-    task_queues=[Queue("runs", Exchange(""), routing_key="runs")],
-    task_default_queue="runs",
+    # messages still arrive. A worker listens to more than the default one (below).
+    task_queues=[Queue(DEFAULT_QUEUE, Exchange(""), routing_key=DEFAULT_QUEUE)],
+    task_default_queue=DEFAULT_QUEUE,
     task_default_exchange="",
-    task_default_routing_key="runs",
+    task_default_routing_key=DEFAULT_QUEUE,
     # Slow housekeeping only; what must not be late belongs to the sweeper.
     beat_schedule={"retention": {"task": RETENTION, "schedule": 600.0, "options": {"expires": 600}}},
     timezone="UTC",
@@ -47,6 +50,13 @@ app.autodiscover_tasks(["runs"])
 
 # Nothing here is unpickled, which is what the warning is about; who runs the image or `make up` as root knows it.
 warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
+
+
+@signals.celeryd_init.connect
+def _listen(conf: Any = None, **_: Any) -> None:
+    """A worker listens to the queues it was told, or to all that the workflows name."""
+    django.setup()
+    conf.task_queues = [Queue(name, Exchange(""), routing_key=name) for name in workflows.queues_served()]
 
 
 @signals.setup_logging.connect

@@ -25,6 +25,7 @@ SECRET = {"HITL_SECRET_KEY", "DATABASE_URL", "REDIS_URL"}  # never printed, they
 
 Names = Annotated[list[str], NoDecode]
 DAYS = "a whole number of days from 1 to 36500, or 0 for ever"
+QUEUE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -60,6 +61,11 @@ class Environment(BaseSettings):
     slice_steps: int = Field(200, ge=1, le=100_000, description="a whole number from 1 to 100000")
     slice_seconds: float = Field(30, ge=0.1, le=3600, description="a number from 0.1 to 3600")
     poison_crashes: int = Field(3, ge=1, le=100, description="a whole number from 1 to 100")
+    worker_queues: Names = Field(
+        [],
+        description="names of queues separated by commas, as in runs,gpu; unset for all that workflows name",
+    )
+    hints_ahead: int = Field(16, ge=1, le=100_000, description="a whole number from 1 to 100000")
     workers: int = Field(2, ge=1, le=256, description="a whole number from 1 to 256")
     secrets_dir: Path | None = Field(
         None,
@@ -82,7 +88,7 @@ class Environment(BaseSettings):
         description="Python packages separated by commas, as in examples.refund,shop.flows",
     )
 
-    @field_validator("allowed_hosts", "workflow_apps", mode="before")
+    @field_validator("allowed_hosts", "workflow_apps", "worker_queues", mode="before")
     @classmethod
     def split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -95,6 +101,14 @@ class Environment(BaseSettings):
         for name in value:
             if not DOTTED.fullmatch(name):
                 raise ValueError(f"{name!r} is not a package's name")
+        return value
+
+    @field_validator("worker_queues")
+    @classmethod
+    def named(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if not QUEUE.fullmatch(name):
+                raise ValueError(f"{name!r} cannot name a queue")
         return value
 
     @field_validator("database_url")

@@ -27,7 +27,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +80,16 @@ class Launch:
     def web(self, fd: int) -> Child:
         return self._start("web", "-m", "hitl.serve", "--fd", str(fd), keep=[fd])
 
-    def worker(self, name: str = "worker", *, children: int = 2) -> Child:
+    def worker(self, name: str = "worker", *, children: int = 2, queues: str = "") -> Child:
+        """queues: those it listens to, separated by commas; default those of its environment."""
+        if queues:
+            told = replace(self, env={**self.env, "HITL_WORKER_QUEUES": queues})
+            return told.worker(name, children=children)
         # fmt: off
         return self._start(
             name, "-m", "celery", "--quiet", "--app", "hitl", "worker", "--pool", "prefork", "--concurrency",
             str(children),
-            "--queues", "runs", "--hostname", f"{name}@%h", "--loglevel", "INFO",
+            "--hostname", f"{name}@%h", "--loglevel", "INFO",
             "--without-gossip", "--without-mingle", "--without-heartbeat",
         )
         # fmt: on

@@ -7,33 +7,44 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 import uuid
-from typing import Final
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Final
 
 from celery import current_app
 from django.conf import settings
 from django.db import transaction
+from kombu import Exchange, Queue
 from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
+from runs.engine.limits import DEFAULT_QUEUE
+
 ADVANCE: Final = "runs.advance"
 WAKE_PARENT: Final = "runs.wake_parent"
+LET_IN: Final = "runs.let_in"
 RETENTION: Final = "runs.retention"
 CHANGES: Final = "hitl:changes"  # the channel that open pages hear
 BETWEEN: Final = 0.1  # seconds between two announcements of one run from its own steps
+CALLED: Final = "hitl:called:"  # before a queue's name: the call that lies in it
+CALLED_FOR: Final = 30  # seconds after which it is taken for lost
+MEASURED_FOR: Final = 1.0  # seconds for which the measured length of a queue is believed
+MEASURED_AGAIN: Final = 0.1  # and if it was full
 REST: Final = 5.0  # seconds without a try after Redis did not answer
 logger = logging.getLogger(__name__)
 
 
-def enqueue(run_id: uuid.UUID, branch: int, address: str) -> None:
+def enqueue(run_id: uuid.UUID, branch: int, address: str, *, queue: str) -> None:
     """Send the hint once the surrounding transaction has committed; at once if there is none.
 
     Robust: what is committed is done, and whoever asked must not be told otherwise.
     """
 
     def hint() -> None:
-        send(run_id, branch, address)
+        send(run_id, branch, address, queue=queue)
 
     transaction.on_commit(
         hint, robust=True
@@ -49,28 +60,112 @@ def tell_parent(child_id: uuid.UUID) -> None:
     transaction.on_commit(hint, robust=True)
 
 
-def send(run_id: uuid.UUID, branch: int, address: str) -> bool:
+def send(run_id: uuid.UUID, branch: int, address: str, *, queue: str) -> bool:
     """Send the hint now. A broker that does not answer is no error: the sweeper tells the workers later."""
-    return _send(ADVANCE, str(run_id), branch, address)
+    return _send(ADVANCE, str(run_id), branch, address, queue=queue)
 
 
-def _send(task: str, run_id: str, *more: object) -> bool:
+def call_in(queue: str) -> None:
+    """Ask a worker to let in who stands in line for this queue, when it comes to it. One such message lies in the queue."""
+    mark = uuid.uuid4().hex
     try:
-        current_app.send_task(task, args=[run_id, *more], retry=False)
-    except (OSError, OperationalError, RedisError) as error:
-        logger.warning("the broker did not take a hint: %s", error, extra={"run": run_id, "task": task})
+        alone = _client().set(f"{CALLED}{queue}", mark, nx=True, ex=CALLED_FOR)
+    except RedisError as error:
+        logger.warning("nobody was called in for %s: %s", queue, type(error).__name__)
+        return
+    if alone:
+        _send(LET_IN, queue, mark, queue=queue)
+
+
+def call_in_soon(queue: str) -> None:
+    """The same once the surrounding transaction has committed."""
+
+    def call() -> None:
+        call_in(queue)
+
+    transaction.on_commit(call, robust=True)
+
+
+def is_called(queue: str, mark: str) -> bool:
+    """Whether this is the call that counts; from now on there may be another."""
+    try:
+        if _client().get(f"{CALLED}{queue}") != mark.encode():
+            return False
+        _client().delete(f"{CALLED}{queue}")
+    except RedisError as error:
+        logger.warning("a call for %s is let be: %s", queue, type(error).__name__)
         return False
     return True
 
 
-def hints() -> int | None:
-    """How many hints lie in the broker; None if it does not answer."""
+def _send(task: str, first: str, *more: object, queue: str = DEFAULT_QUEUE) -> bool:
+    to: dict[str, Any] = {"queue": _queue(queue)}  # Celery takes a queue as well as its name
     try:
-        with Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as broker:
-            return int(broker.llen(current_app.conf.task_default_queue))
+        current_app.send_task(task, args=[first, *more], retry=False, **to)
+    except (OSError, OperationalError, RedisError) as error:
+        logger.warning("the broker did not take a hint: %s", error, extra={"run": first, "task": task})
+        return False
+    return True
+
+
+@cache
+def _queue(name: str) -> Queue:
+    return Queue(name, Exchange(""), routing_key=name)
+
+
+def length(queue: str) -> int:
+    """How many messages lie in a queue. Raises `RedisError`."""
+    found = _client().llen(queue)
+    assert isinstance(found, int)
+    return found
+
+
+def has_room(queue: str) -> bool:
+    """Whether a new run may be handed out at once: without a line, and with few hints before it in the broker.
+
+    Counted by this process, and measured now and then; no request waits for the broker because of it. If it does not
+    answer there is nothing to be out of turn with.
+    """
+    key = (os.getpid(), queue)
+    if key not in _rooms:
+        _rooms[key] = _Room(queue)
+    return _rooms[key].take()
+
+
+class _Room:
+    """How many more hints a queue takes before others have to stand in line."""
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self.left = 0
+        self.sure_until = 0.0
+
+    def take(self) -> bool:
+        if time.monotonic() >= self.sure_until:
+            self._look()
+        self.left -= 1
+        return self.left >= 0
+
+    def _look(self) -> None:
+        try:
+            self.left = settings.HITL_HINTS_AHEAD - length(self.queue)
+        except RedisError as error:
+            logger.warning("the length of the queue %s is not known: %s", self.queue, type(error).__name__)
+            self.left = sys.maxsize
+        self.sure_until = time.monotonic() + (MEASURED_FOR if self.left > 0 else MEASURED_AGAIN)
+
+
+_rooms: dict[tuple[int, str], _Room] = {}
+
+def hints(queues: Iterable[str]) -> int | None:
+    """How many hints lie in some queues of the broker; None if it does not answer."""
+    try:
+        return sum(length(queue) for queue in queues)
     except RedisError as error:
         logger.warning("the broker does not answer: %s", error)
         return None
+
+
 
 
 def announce(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
@@ -115,6 +210,16 @@ class _Announcer:
 
 
 _announcers: dict[int, _Announcer] = {}
+_clients: dict[int, Redis] = {}
+
+
+def _client() -> Redis:
+    process = os.getpid()
+    if process not in _clients:
+        _clients[process] = Redis.from_url(
+            settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5, retry=None
+        )
+    return _clients[process]
 
 
 def _announcer() -> _Announcer:

@@ -360,6 +360,12 @@ class Unprocessable(HitlError):
     http_status = 422
 
 
+class InvalidLimitKey(Unprocessable):
+    """The workflow cannot say by which key this run is counted."""
+
+    code = "invalid_limit_key"
+
+
 class KeyReused(Unprocessable):
     """This Idempotency-Key was used with another body."""
 

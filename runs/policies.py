@@ -90,6 +90,13 @@ def check_cancel(actor: Actor, run: Run) -> None:
     _check_role(actor, SUBMITTERS if own else frozenset({"operator"}), "cancel this run")
 
 
+def check_prioritise(actor: Actor, run: Run) -> None:
+    """Say who goes first among the project's runs: operators."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, frozenset({"operator"}), "change the priority of this run")
+
+
 def check_signal(actor: Actor, run: Run) -> None:
     """Send a signal to a run: whoever may cancel it may."""
     check_view(actor, run.project_id)
@@ -235,6 +242,10 @@ def can_keep(actor: Actor, run: Run) -> bool:
 
 def can_watch(actor: Actor) -> bool:
     return can(check_watch, actor)
+
+
+def can_prioritise(actor: Actor, run: Run) -> bool:
+    return can(check_prioritise, actor, run)
 
 
 def can_cancel(actor: Actor, run: Run) -> bool:

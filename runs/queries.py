@@ -43,6 +43,7 @@ from runs.models import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.runs import IN_LINE
 
 Row = TypeVar("Row", bound=Model)
 MARKED = 100  # rows of a list that its mark looks at
@@ -127,6 +128,35 @@ def run(project_id: UUID, run_id: UUID) -> Run:
     if found is None:
         raise gone_or(project_id, run_id, NotFound())
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A run in line: how many stand before it in its line, counted up to a thousand, and what is in use of its limits."""
+
+    before: int
+    uses: list[store.Use]
+
+    @property
+    def said_before(self) -> str:
+        return f"{self.before:,}{'+' if self.before >= store.MOST_LOOKED_AT else ''}"
+
+    @property
+    def full(self) -> store.Use | None:
+        """The limit that holds it up; None: its turn, or room for it, has not come yet."""
+        return next((use for use in self.uses if use.is_full), None)
+
+
+def standing_of(run: Run) -> Standing | None:
+    """Where a run stands in line, if it does. Two queries then."""
+    if not run.is_in_line:
+        return None
+    return Standing(store.before(run), store.uses(run.pk, untaken=True) if run.limited else [])
+
+
+def in_line(project_id: UUID) -> int:
+    """How many runs of a project stand in line. One query."""
+    return Run.objects.filter(IN_LINE, project=project_id).count()
 
 
 def hold_of(run: Run) -> LegalHold | None:

@@ -13,7 +13,7 @@ from celery import shared_task, signals
 from django.conf import settings
 
 from runs import operations, store
-from runs.dispatch import ADVANCE, RETENTION, WAKE_PARENT
+from runs.dispatch import ADVANCE, LET_IN, RETENTION, WAKE_PARENT
 
 
 @shared_task(name=ADVANCE, ignore_result=True)
@@ -24,6 +24,11 @@ def advance(run_id: str, branch: int, address: str) -> None:
 @shared_task(name=WAKE_PARENT, ignore_result=True)
 def wake_parent(run_id: str) -> None:
     operations.wake_parent(run_id=uuid.UUID(run_id))
+
+
+@shared_task(name=LET_IN, ignore_result=True)
+def let_in(queue: str, mark: str) -> None:
+    operations.answer_call(queue=queue, mark=mark)
 
 
 @shared_task(name=RETENTION, ignore_result=True)

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
-from runs import dispatch, store
+from runs import dispatch, store, workflows
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.models import Approval, Run, ServiceBeat, Step, Wait, WorkerChild
 
@@ -82,7 +82,7 @@ def parts() -> list[Part]:
     alive = WorkerChild.objects.filter(gone_at=None).count()
     return [
         Part("Postgres", well=True, said="answers"),
-        _broker(dispatch.hints()),
+        _broker(dispatch.hints(workflows.queues())),
         Part(
             "Workers",
             well=alive > 0,

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 
+from django.conf import settings
+
 from runs.engine import Workflow
+from runs.engine.limits import DEFAULT_QUEUE
 from runs.errors import UnknownWorkflow, WorkflowError
 
 logger = logging.getLogger(__name__)
@@ -94,6 +97,17 @@ def every() -> Iterator[Workflow]:
     """All workflows, newest version of each, by name."""
     for name in sorted(_by_name):
         yield newest(_by_name[name])
+
+
+def queues() -> list[str]:
+    """The default queue, and every other that a workflow names."""
+    named = {flow.queue for versions in _by_name.values() for flow in versions.values()}
+    return [DEFAULT_QUEUE, *sorted(named - {DEFAULT_QUEUE})]
+
+
+def queues_served() -> list[str]:
+    """The queues of which this process takes work: those it was told, or all."""
+    return list(settings.HITL_WORKER_QUEUES) or queues()
 
 
 def newest(versions: dict[str, Workflow]) -> Workflow:

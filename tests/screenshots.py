@@ -37,6 +37,7 @@ STEERS: Final = (
         "/rewind/",
         "/edit-state/",
         "/cancel/",
+        "/priority/",
         "/fork/",
         "/compare/",
         "/branches/",
@@ -191,8 +192,15 @@ def steered(stack: Stack) -> Pages:
     site.approve(ended)
     site.wait(ended)
     site.as_("olga").post(f"/runs/{ended}/fork", json={"checkpoint": 0, "reason": "what if"})
+    first = site.start("by_name", name="acme-1", stops=["k1"])
+    site.at_gate("acme-1-k1")
+    behind = [site.start("by_name", name=f"acme-{number}") for number in (2, 3)]
     site.close()
     return {
+        "line-first": f"/runs/{first}/",
+        "line": f"/runs/{behind[1]}/",
+        "priority": f"/runs/{behind[1]}/priority/",
+        "list": "/runs/",
         "lanes": f"/runs/{lanes}/",
         "lanes-edit": f"/runs/{lanes}/edit-state/",
         "failed": f"/runs/{failed}/",

@@ -37,6 +37,17 @@ CallsMode = Annotated[
 ]
 
 
+Priority = Annotated[
+    int,
+    Field(
+        ge=-100,
+        le=100,
+        description="Who goes first among the project's runs that stand in line: the higher.",
+        examples=[10],
+    ),
+]
+
+
 class Body(BaseModel):
     """A request body. `document`: the field that holds JSON of the caller's own; `limit`: bytes of the whole body."""
 
@@ -78,6 +89,7 @@ class Submission(Body):
             examples=["2h"],
         ),
     ] = None
+    priority: Annotated[Priority | None, Field(description="Default the workflow's.")] = None
 
 
 class Decision(BaseModel):
@@ -296,6 +308,13 @@ class RetryBody(Body):
 class CancelBody(Body):
     """Why a run is cancelled."""
 
+    reason: Text = ""
+
+
+class PriorityBody(Body):
+    """Who goes first."""
+
+    priority: Priority
     reason: Text = ""
 
 

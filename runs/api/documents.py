@@ -17,6 +17,7 @@ from runs import policies, queries
 from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.limits import Limit, Rate, window
 from runs.engine.patch import difference
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.models import (
@@ -26,6 +27,7 @@ from runs.models import (
     Event,
     JournalEntry,
     LegalHold,
+    Project,
     Run,
     Signal,
     Step,
@@ -43,7 +45,8 @@ from runs.operations import (
     StepPreview,
 )
 from runs.policies import Actor
-from runs.queries import CallPlace, Link, Moment, Spent, Visit
+from runs.queries import CallPlace, Link, Moment, Spent, Standing, Visit
+from runs.store import Use
 
 Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -64,7 +67,9 @@ class PersonDocument(TypedDict):
 class WaitDocument(TypedDict):
     """Something a run waits for; of an approval also whom it asks."""
 
-    kind: Annotated[str, Field(examples=["approval"])]
+    kind: Annotated[
+        str, Field(description="`slot`: it stands in line, see `line` of the run.", examples=["approval"])
+    ]
     node: str
     since: Time
     due: Time | None
@@ -114,6 +119,11 @@ class RunSummary(TypedDict):
     error: Annotated[Object | None, Field(description="Why it failed.")]
     labels: dict[str, str]
     requester: PersonDocument
+    queue: Annotated[str, Field(description="Workers that listen to it do the run.")]
+    priority: int
+    admitted_at: Annotated[
+        Time | None, Field(description="Since when it may be at work; null while it stands in line or rests.")
+    ]
     created_at: Time
     started_at: Time | None
     updated_at: Time
@@ -297,8 +307,31 @@ class ForkDocument(TypedDict):
 
 
 @exact
+class LimitUse(TypedDict):
+    """A limit, for the key of this run."""
+
+    workflow: Annotated[str | None, Field(description="Whose limit it is; null: the project's.")]
+    name: str
+    key: Annotated[str | None, Field(description="By which runs are counted; null: all.")]
+    limit: int
+    per: Annotated[float | None, Field(description="Of a rate: within so many seconds.")]
+    taken: Annotated[int, Field(description="How many are at work, or have started within the time.")]
+    free_at: Annotated[Time | None, Field(description="Of a rate that is used up: when the next may start.")]
+
+
+@exact
+class LineDocument(TypedDict):
+    """Where a run stands in line, and what for. No full limit: its turn has not come yet, workers are busy."""
+
+    before: Annotated[int, Field(description="How many stand before it in its line, counted up to 1,000.")]
+    limits: Annotated[list[LimitUse], Field(description="Those of which it has no slot yet.")]
+
+
+@exact
 class RunDocument(RunSummary):
     """A run, whole."""
+
+    line: Annotated[LineDocument | None, Field(description="Null unless it stands in line.")]
 
     input: Annotated[Object | None, Field(description="Null only if it was erased.")]
     state: Annotated[
@@ -703,6 +736,38 @@ class BulkDocument(TypedDict):
 
 
 @exact
+class InUse(TypedDict):
+    key: Annotated[str | None, Field(description="Null: of a limit without keys.")]
+    taken: int
+
+
+@exact
+class LimitDocument(TypedDict):
+    """A limit that a workflow declares; it counts by project, and by key if it has one."""
+
+    name: str
+    kind: Literal["concurrency", "rate"]
+    limit: int
+    per: Annotated[float | None, Field(description="Of a rate: within so many seconds.")]
+    keyed: Annotated[bool, Field(description="Whether runs are counted apart by a key of their input.")]
+    holds: Annotated[
+        Literal["work", "run"] | None,
+        Field(
+            description="Of a concurrency limit: the slot is kept while there is work, or for the whole run."
+        ),
+    ]
+    in_use: NotRequired[
+        Annotated[list[InUse], Field(description="In this project, the most first; with `usage=true`.")]
+    ]
+
+
+@exact
+class ProjectLimit(TypedDict):
+    max_concurrent_runs: Annotated[int | None, Field(description="Of all workflows; null: any number.")]
+    taken: NotRequired[Annotated[int, Field(description="With `usage=true`.")]]
+
+
+@exact
 class WorkflowNode(TypedDict):
     name: str
     kind: Literal["function", "approval", "fan_out", "subflow"]
@@ -717,6 +782,9 @@ class WorkflowDocument(TypedDict):
     input: Annotated[Object, Field(description="JSON Schema of the input.")]
     state: Annotated[Object, Field(description="JSON Schema of the state.")]
     nodes: list[WorkflowNode]
+    queue: str
+    priority: int
+    limits: list[LimitDocument]
     usage: NotRequired[
         Annotated[
             UsageDocument,
@@ -728,6 +796,7 @@ class WorkflowDocument(TypedDict):
 @exact
 class WorkflowList(TypedDict):
     items: list[WorkflowDocument]
+    project: ProjectLimit
 
 
 @exact
@@ -796,10 +865,13 @@ def run_summary(run: Run) -> RunSummary:
         "epoch": run.epoch,
         "branch": run.branch,
         "head_checkpoint": run.head,
-        "waiting_for": run.waiting_for,
+        "waiting_for": [*run.waiting_for, *_slot(run)],
         "error": run.error,
         "labels": run.labels,
         "requester": person(run.requester),
+        "queue": run.queue,
+        "priority": run.priority,
+        "admitted_at": _maybe(run.admitted_at),
         "created_at": _text(run.created_at),
         "started_at": _maybe(run.started_at),
         "updated_at": _text(run.updated_at),
@@ -812,6 +884,31 @@ def run_summary(run: Run) -> RunSummary:
     }
 
 
+def _slot(run: Run) -> list[WaitDocument]:
+    """What a run in line waits for."""
+    return (
+        [{"kind": "slot", "node": "", "since": _text(run.updated_at), "due": None}] if run.is_in_line else []
+    )
+
+
+def _line(standing: Standing | None) -> LineDocument | None:
+    if standing is None:
+        return None
+    return {"before": standing.before, "limits": [_limit_use(use) for use in standing.uses]}
+
+
+def _limit_use(use: Use) -> LimitUse:
+    return {
+        "workflow": use.workflow or None,
+        "name": use.name,
+        "key": use.key or None,
+        "limit": use.most,
+        "per": use.per,
+        "taken": use.taken,
+        "free_at": _maybe(use.until),
+    }
+
+
 def usage_document(spent: Spent) -> UsageDocument:
     return {
         "model_tokens_in": spent.model_tokens_in,
@@ -821,11 +918,13 @@ def usage_document(spent: Spent) -> UsageDocument:
 
 
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
-    """A run, whole. Reads what it stands at, what it asks of people, and its relations: eight queries at most."""
+    """A run, whole. Reads what it stands at, what it asks of people, and its relations: eight queries at most, and two for
+    one that stands in line."""
     head, fault = queries.head_or_fault(run)
     pending = queries.pending(run.pk)
     return {
         **run_summary(run),
+        "line": _line(queries.standing_of(run)),
         "input": canonical.loads(run.input),
         "state": None if head is None else at.state(head),
         "lanes": [] if head is None else _lanes(head, pending),
@@ -1226,8 +1325,10 @@ def _progress(step: Step) -> ProgressDocument | None:
     return said or None
 
 
-def workflow_document(workflow: Workflow, spent: Mapping[str, Spent] | None = None) -> WorkflowDocument:
-    """spent: what all runs of each workflow used, if that was asked for."""
+def workflow_document(
+    workflow: Workflow, spent: Mapping[str, Spent] | None = None, taken: Sequence[Use] | None = None
+) -> WorkflowDocument:
+    """spent: what all runs of each workflow used, taken: what is in use of limits, if that was asked for."""
     document: WorkflowDocument = {
         "name": workflow.name,
         "title": workflow.title,
@@ -1235,9 +1336,37 @@ def workflow_document(workflow: Workflow, spent: Mapping[str, Spent] | None = No
         "input": workflow.input_schema.json_schema,
         "state": workflow.schema.json_schema,
         "nodes": [_node(workflow, name) for name in workflow.nodes],
+        "queue": workflow.queue,
+        "priority": workflow.priority,
+        "limits": [_limit(workflow, limit, taken) for limit in workflow.limits],
     }
     if spent is not None:
         document["usage"] = usage_document(spent.get(workflow.name, Spent()))
+    return document
+
+
+def _limit(workflow: Workflow, limit: Limit, taken: Sequence[Use] | None) -> LimitDocument:
+    document: LimitDocument = {
+        "name": limit.name,
+        "kind": "rate" if isinstance(limit, Rate) else "concurrency",
+        "limit": limit.limit,
+        "per": window(limit) if isinstance(limit, Rate) else None,
+        "keyed": limit.key is not None,
+        "holds": None if isinstance(limit, Rate) else limit.holds,
+    }
+    if taken is not None:
+        document["in_use"] = [
+            {"key": use.key or None, "taken": use.taken}
+            for use in taken
+            if (use.workflow, use.name) == (workflow.name, limit.name)
+        ]
+    return document
+
+
+def project_limit(project: Project, taken: Sequence[Use] | None = None) -> ProjectLimit:
+    document: ProjectLimit = {"max_concurrent_runs": project.max_concurrent_runs}
+    if taken is not None:
+        document["taken"] = sum(use.taken for use in taken if not use.workflow)
     return document
 
 

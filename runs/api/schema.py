@@ -113,6 +113,7 @@ SUBMITTING: Final = (
     "unknown_workflow",
     "schema_violation",
     "key_reused",
+    "invalid_limit_key",
     "missing_scope",
 )
 ALWAYS: Final = ("bad_request", "not_authenticated", "forbidden", "database_error")

@@ -26,6 +26,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/retry": views.Retry,
     "runs/<any_uuid:id>/decide": views.DecideRun,
     "runs/<any_uuid:id>/cancel": views.Cancel,
+    "runs/<any_uuid:id>/priority": views.Priority,
     "runs/<any_uuid:id>/signals": views.RunSignals,
     "runs/<any_uuid:id>/hold": views.Hold,
     "runs/<any_uuid:id>/erase": views.Erase,

@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import operations, policies, queries, workflows
+from runs import operations, policies, queries, store, workflows
 from runs.api import bodies, documents, parameters, problems
 from runs.api.bodies import read
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
@@ -68,6 +68,7 @@ class Runs(Endpoint):
             version=None if body.version is None else str(body.version),
             labels=body.labels,
             deadline=body.deadline,
+            priority=body.priority,
             idempotency=_idempotency(key, body),
         )
         headers = {"Location": f"/api/v1/runs/{submitted.run.pk}"}
@@ -531,6 +532,25 @@ class Cancel(Endpoint):
         return _run(actor_of(request), run)
 
 
+class Priority(Endpoint):
+    @described(
+        operation_id="prioritise_run",
+        summary="Say how soon a run is let in",
+        description="It counts while the run stands in line, among the runs of its project; a run that is at work goes on.",
+        body=bodies.PriorityBody,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=["not_found", "already_terminal", "busy", "missing_scope"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.PriorityBody)
+        actor = actor_of(request)
+        run = operations.prioritise(actor=actor, run_id=id, priority=body.priority, reason=body.reason)
+        return _run(actor, run)
+
+
 class RunSignals(Endpoint):
     read_scope = "runs:read"
     document = "payload"
@@ -786,11 +806,13 @@ class Workflows(Endpoint):
     )
     def get(self, request: Request) -> Response:
         wanted, actor = query(request, parameters.WorkflowList), actor_of(request)
-        spent = None
+        spent = taken = None
         if wanted.usage:
             policies.check_scope(actor, "runs:read")
             spent = queries.spent_by_workflow(actor.project.pk)
-        return rendered({"items": [documents.workflow_document(flow, spent) for flow in workflows.every()]})
+            taken = store.taken(actor.project.pk)
+        items = [documents.workflow_document(flow, spent, taken) for flow in workflows.every()]
+        return rendered({"items": items, "project": documents.project_limit(actor.project, taken)})
 
 
 class Problems(Public):

@@ -2,10 +2,11 @@
 
 Authors import from here:
 
-    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, append
+    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, append, Concurrency, Rate
 """
 
 from runs.engine.graph import END, START
+from runs.engine.limits import Concurrency, Rate
 from runs.engine.retry import Retry
 from runs.engine.state import Editable, append
 from runs.engine.waits import Child, Question, Signal, Timer
@@ -17,8 +18,10 @@ __all__ = [
     "Action",
     "Ask",
     "Child",
+    "Concurrency",
     "Editable",
     "Question",
+    "Rate",
     "Retry",
     "Signal",
     "Timer",

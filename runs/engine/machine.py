@@ -493,6 +493,15 @@ def cancel(status: str, *, reason: str) -> Transition:
     )
 
 
+def prioritise(status: str, *, was: int, priority: int, reason: str) -> Transition:
+    """Say who goes first among runs that stand in line. Nothing else about the run changes."""
+    if status in TERMINAL:
+        after(status, RunEvent.ADVANCED)  # says why not
+    return Transition(
+        events=[Event("priority_changed", {"from": was, "to": priority, "reason": reason})],
+    )
+
+
 # ---- inside
 
 

@@ -21,9 +21,10 @@ from pydantic import BaseModel
 from runs.engine import canonical
 from runs.engine.approval import document_of
 from runs.engine.canonical import Json
+from runs.engine.durations import seconds
 from runs.engine.schema import check_schema
 from runs.engine.state import storable
-from runs.engine.workflow import Action, ApprovalOptions, Ask, OnTimeout, Way, Workflow, seconds
+from runs.engine.workflow import Action, ApprovalOptions, Ask, OnTimeout, Way, Workflow
 from runs.errors import InvalidCall, SchemaViolation, TooManyChildren, WorkflowError
 
 FIRST: Final = "first_of"

@@ -18,7 +18,6 @@ and raises `WorkflowError` naming the node.
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,9 +27,21 @@ from typing import Any, Final, Literal, TypeVar, get_args, overload
 from pydantic import BaseModel
 
 from runs.engine.canonical import Json, digest
+from runs.engine.durations import seconds
 from runs.engine.graph import END as END
 from runs.engine.graph import START as START
 from runs.engine.graph import Graph
+from runs.engine.limits import (
+    DEFAULT_QUEUE,
+    OF_WORKFLOW,
+    Concurrency,
+    Limit,
+    Place,
+    check_limits,
+    check_priority,
+    check_queue,
+    places,
+)
 from runs.engine.retry import ONCE, Retry
 from runs.engine.state import StateSchema
 from runs.errors import WorkflowError
@@ -53,8 +64,6 @@ OnItemError = Literal["fail", "collect"]
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}\Z")
 _VERSION = re.compile(r"[A-Za-z0-9_.-]{1,39}\Z")  # in development a fingerprint is added; both have 60 places
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)\Z")
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +217,10 @@ class Workflow:
     deadline: how long a run may take, in seconds or as "2h"; its clock stops while it only waits for people.
     compensate: a run that fails takes back its calls with an `undo=` first; one that is cancelled always does.
     undo_retry: how taking a call back is tried again.
+    queue: which workers do it: those that listen to this queue. priority: -100 to 100, the higher goes first among the
+    project's runs that stand in line; a submission may say its own.
+    max_concurrent_runs: how many runs of a project may be at work at once; short for `Concurrency` without a key.
+    limits: `Concurrency` and `Rate`, which may count by a key of the input.
     """
 
     def __init__(
@@ -223,6 +236,10 @@ class Workflow:
         deadline: str | float | None = None,
         compensate: bool = False,
         undo_retry: Retry = UNDO_RETRY,
+        queue: str = DEFAULT_QUEUE,
+        priority: int = 0,
+        max_concurrent_runs: int | None = None,
+        limits: Iterable[Limit] = (),
     ) -> None:
         self.name = name
         self.version = str(version)
@@ -234,6 +251,10 @@ class Workflow:
         self.deadline = seconds(deadline, where=f"workflow {name!r}", what="deadline")
         self.compensate = compensate
         self.undo_retry = undo_retry
+        self.queue = queue
+        self.priority = priority
+        own = () if max_concurrent_runs is None else (Concurrency(max_concurrent_runs, name=OF_WORKFLOW),)
+        self.limits: tuple[Limit, ...] = (*own, *limits)
         self.nodes = Nodes()
         self.ways: dict[str, Way] = {}
         self.error_ways: dict[str, str] = {}
@@ -554,6 +575,13 @@ class Workflow:
         accepted = self.input_schema.accept(input)
         return accepted if self.input_model is self.state_model else self.schema.accept(accepted)
 
+    def places(self, input: Json) -> list[Place]:
+        """Which limits a run with this input stands under. Raises `Unprocessable` or `InvalidLimitKey`."""
+        if not any(limit.key for limit in self.limits):
+            return places(self.limits, None)
+        values = self.input_schema.load(self.input_schema.accept(input))
+        return places(self.limits, self.input_schema.view(values))
+
     @cached_property
     def graph(self) -> Graph:
         """The checked graph: loops, joins, and who can still arrive where. Raises `WorkflowError`."""
@@ -588,6 +616,9 @@ class Workflow:
             )
         if not self.nodes:
             raise WorkflowError(f"{self.name}: a workflow needs at least one node.")
+        check_queue(self.queue, where=self.name)
+        check_priority(self.priority, where=self.name)
+        check_limits(self.limits, where=self.name)
         for node in self.nodes.values():
             self._check_node(node)
         _ = self.graph, self.schema, self.input_schema
@@ -727,24 +758,3 @@ def _no_body(state: Any, ctx: Any) -> None:
 
 # Where several ended lanes of a run or a nested workflow are one again, if they could not simply be merged.
 _JOINED_END: Final = Node(END, _no_body, ONCE, DEFAULT_LOOP_LIMIT)
-
-
-def seconds(due: str | float | None, *, where: str, what: str = "due") -> float | None:
-    """A duration: seconds as a number, or a text such as 90s, 30m, 24h, 7d. Raises `WorkflowError`."""
-    if due is None:
-        return None
-    if isinstance(due, str):
-        match = _DURATION.match(due.strip())
-        if not match:
-            raise WorkflowError(
-                f"{where}: {what}={due!r} is no duration; write seconds, or 90s, 30m, 24h, 7d, 2w."
-            )
-        length = float(match[1]) * _UNITS[match[2]]
-    else:
-        try:
-            length = float(due)
-        except (TypeError, ValueError, OverflowError):
-            length = math.nan
-    if not 0 < length < LONGEST_DUE:
-        raise WorkflowError(f"{where}: {what}={due!r:.100} is not between 0 seconds and 10 years.")
-    return length

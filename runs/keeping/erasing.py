@@ -23,6 +23,7 @@ from runs.models import (
     Revision,
     Run,
     Signal,
+    Slot,
     Step,
     Usage,
     Vote,
@@ -60,6 +61,7 @@ CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
 DROPPED: Final[tuple[type[Model], ...]] = (
     OperationalNote,
     LogLine,
+    Slot,  # its key is made of the input; the run has ended
 )  # operational: of no use without what they tell
 
 
@@ -79,6 +81,7 @@ def erase(run: Run, *, by: Any, reason: str) -> None:
         output=None if run.output is None else NOTHING,
         error=_without_words(run.error) if run.error else None,
         labels={},
+        line="",
         version=F("version") + 1,
         erased_at=Now(),
         erasure={"by": by, "reason": reason},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
 
 from runs.errors import HitlError
+from runs.models import Project
 
 
 class DataCommand(BaseCommand):
@@ -32,3 +34,22 @@ class DataCommand(BaseCommand):
 
     def run(self, *args: Any, **options: Any) -> None:
         raise NotImplementedError
+
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Columns as wide as what stands in them; numbers to the right."""
+        lines = [list(head), *(list(row) for row in rows)]
+        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+        for line in lines:
+            cells = [
+                text.rjust(width) if text[:1].isdigit() else text.ljust(width)
+                for text, width in zip(line, widths, strict=True)
+            ]
+            self.stdout.write("  ".join(cells).rstrip())
+
+
+def project_named(slug: str) -> Project:
+    found = Project.objects.filter(slug=slug).first()
+    if found is None:
+        slugs = ", ".join(Project.objects.order_by("slug").values_list("slug", flat=True)[:20]) or "none"
+        raise CommandError(f"There is no project {slug!r}. There are: {slugs}.")
+    return found

@@ -22,12 +22,24 @@ class User(AbstractUser):
 
 
 class Project(models.Model):
-    """The tenant: every row of runs, approvals and history belongs to one."""
+    """The tenant: every row of runs, approvals and history belongs to one.
+
+    max_concurrent_runs: how many of its runs may be at work at once, of whatever workflow; none: any number.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=150)
+    max_concurrent_runs = models.IntegerField(null=True)
     created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(max_concurrent_runs__isnull=True) | models.Q(max_concurrent_runs__gte=1),
+                name="project_limit_is_positive",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -3,10 +3,11 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
-from django.db.models import Q, Value
+from django.db.models import F, Q, Value
 from django.db.models.functions import Now
 
 from runs.engine import canonical
+from runs.engine.limits import DEFAULT_QUEUE, PRIORITIES
 from runs.engine.status import TERMINAL, RunStatus, StepStatus
 from runs.models.people import ApiToken, Project, User
 
@@ -16,6 +17,7 @@ STEP_STATUSES = [(status.value, status.value) for status in StepStatus]
 WAIT_KINDS = ("approval", "retry", "timer", "signal", "child")
 ENTRY_KINDS = ("call", "sleep", "signal", "answer", "child", "first")
 CHECKPOINT_KINDS = ("input", "step", "answer", "edit", "signal")
+IN_LINE = Q(status="queued", admitted_at__isnull=True)
 
 
 class WorkflowVersion(models.Model):
@@ -47,6 +49,8 @@ class Run(models.Model):
     paused: while it is paused, who did it and why, whether its children are paused with it, or with which run it is.
     ending: while it takes back its calls, as what it then ends, why, and how many they are.
     erasure: by whom and why its content was erased.
+    queue, priority: which workers do it, and who goes first among the runs that stand in `line`. limited: it has slots.
+    admitted_at: when it was let in; none while it stands in line, or has nothing to do and will stand in line after that.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -93,6 +97,11 @@ class Run(models.Model):
 
     paused = models.JSONField(null=True)
     ending = models.JSONField(null=True)
+    queue = models.CharField(max_length=60, db_default=DEFAULT_QUEUE, default=DEFAULT_QUEUE)
+    priority = models.SmallIntegerField(db_default=0, default=0)
+    line = models.CharField(max_length=32, db_default="", default="")
+    limited = models.BooleanField(db_default=False, default=False)
+    admitted_at = models.DateTimeField(db_default=Now(), null=True)
 
     deadline = models.FloatField(null=True)
     deadline_at = models.DateTimeField(null=True)
@@ -111,6 +120,15 @@ class Run(models.Model):
             models.Index(fields=["root"], condition=Q(root__isnull=False), name="run_of_root"),
             models.Index(
                 fields=["forked_from"], condition=Q(forked_from__isnull=False), name="run_of_origin"
+            ),
+            models.Index(
+                "queue",
+                "line",
+                F("priority").desc(),
+                "created_at",
+                "id",
+                condition=IN_LINE,
+                name="run_in_line",
             ),
         ]
         constraints = [
@@ -143,6 +161,17 @@ class Run(models.Model):
             ),
             models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
             models.CheckConstraint(
+                condition=~Q(status="running") | Q(admitted_at__isnull=False), name="run_at_work_is_admitted"
+            ),
+            models.CheckConstraint(
+                condition=Q(limited=False) | ~Q(status__in=["waiting", *ENDED]) | Q(admitted_at__isnull=True),
+                name="run_without_work_stands_in_line",
+            ),
+            models.CheckConstraint(
+                condition=Q(priority__gte=PRIORITIES[0], priority__lte=PRIORITIES[-1]),
+                name="run_priority_in_bounds",
+            ),
+            models.CheckConstraint(
                 condition=Q(forked_from__isnull=True) | Q(forked_checkpoint__isnull=False),
                 name="run_fork_has_checkpoint",
             ),
@@ -154,6 +183,42 @@ class Run(models.Model):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether it has something to do and was not let in yet."""
+        return self.status == RunStatus.QUEUED and self.admitted_at is None
+
+
+class Slot(models.Model):
+    """A run's place under one limit: taken while it may be at work (of a concurrency limit), or since it started (of a rate).
+
+    workflow: whose limit it is; empty for the project's own. most: what the limit lets in; per: within how many seconds, of a
+    rate. whole: kept until the run ends, also while it waits. Who takes slots of a limit holds its lock (`store.slots`).
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="slots", db_index=False)
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="+", db_index=False)
+    workflow = models.CharField(max_length=100)
+    name = models.CharField(max_length=60)
+    key = models.CharField(max_length=200)
+    most = models.IntegerField()
+    per = models.FloatField(null=True)
+    whole = models.BooleanField(default=False)
+    taken_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "workflow", "name"], name="slot_once"),
+            models.CheckConstraint(condition=Q(most__gte=1), name="slot_limit_is_positive"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["project", "workflow", "name", "key", "taken_at"],
+                condition=Q(taken_at__isnull=False),
+                name="slot_taken",
+            ),
+        ]
 
 
 class Branch(models.Model):

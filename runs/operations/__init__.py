@@ -1,12 +1,14 @@
 """The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
 
 from runs.engine.approval import ActionDecision
+from runs.operations.admitting import answer_call, let_in
 from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.forking import Forked, fork, label_branch
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
+from runs.operations.limiting import limit_project, prioritise
 from runs.operations.pausing import pause, resume
 from runs.operations.previewing import (
     CallPreview,
@@ -57,6 +59,7 @@ __all__ = [
     "Worker",
     "advance",
     "advance_alone",
+    "answer_call",
     "audit_denied",
     "bulk",
     "cancel",
@@ -72,12 +75,15 @@ __all__ = [
     "keep_house",
     "label_branch",
     "leave",
+    "let_in",
+    "limit_project",
     "only_approval",
     "pause",
     "preview_cancel",
     "preview_fork",
     "preview_retry",
     "preview_rewind",
+    "prioritise",
     "register_workflows",
     "release",
     "resume",

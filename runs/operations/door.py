@@ -17,6 +17,7 @@ from runs.engine.status import RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Transition, Undo
 from runs.errors import Forbidden, NotFound
 from runs.models import AuditEntry, Project, Run, Step
+from runs.operations.admitting import let_in_soon
 from runs.policies import Actor
 
 
@@ -86,9 +87,13 @@ def commit(run: Run, transition: Transition, *, compensate: bool = True, **how: 
     if transition.ended and run.ending is None:
         transition = put_off(transition, _to_take_back(run, transition, compensate), status=run.status)
     store.commit(run, transition, compensate=compensate, **how)
-    if run.status != RunStatus.PAUSED:
+    if not run.is_in_line and run.status != RunStatus.PAUSED:
         for address in transition.ready:
-            dispatch.enqueue(run.pk, run.branch, address)
+            dispatch.enqueue(run.pk, run.branch, address, queue=run.queue)
+    if run.limited and run.admitted_at is None:
+        let_in_soon(run)  # it stands in line, or has made room in one
+    elif run.is_in_line:
+        dispatch.call_in_soon(run.queue)
     if transition.ended and run.parent_id is not None:
         dispatch.tell_parent(run.pk)
     dispatch.announce(run.project_id, run.pk)

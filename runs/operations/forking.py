@@ -11,13 +11,14 @@ from runs import policies, store, workflows
 from runs.engine import Workflow, canonical, forking, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.limits import Place
 from runs.engine.steering import lane_to_edit
 from runs.errors import BadRequest, UnknownBranch
-from runs.models import Branch, JournalEntry, Run
+from runs.models import Branch, JournalEntry, Run, Slot
 from runs.operations.door import aggregate, commit, locked_run, verb
 from runs.operations.previewing import asked_at, rewindable, still_there
 from runs.operations.steering import check_reason
-from runs.operations.submitting import Idempotency, begin_fork, earlier
+from runs.operations.submitting import Idempotency, begin_fork, earlier, stand_in_line
 from runs.policies import Actor
 
 MAX_LABEL = 100
@@ -98,6 +99,8 @@ def _fork_of(origin: Run, checkpoint: int) -> Run:
         labels=origin.labels,
         input=origin.input,
         deadline=origin.deadline,
+        queue=origin.queue,
+        priority=origin.priority,
     )
 
 
@@ -117,9 +120,17 @@ def _begin(
         facts,
         actor=actor.as_dict(),
         reason=reason,
+        slots=_stand(origin, run),
         draws=_draws(origin, checkpoint, handed),
     )
     store.hand_down(origin.pk, run, checkpoint, kept)
+
+
+def _stand(origin: Run, run: Run) -> list[Slot]:
+    """A fork stands under the limits of its origin, and has to be let in for itself."""
+    slots = store.same_slots(run, origin)
+    stand_in_line(run, [Place(slot.name, slot.key, slot.most) for slot in slots])
+    return slots
 
 
 def _draws(origin: Run, checkpoint: int, handed: Sequence[JournalEntry]) -> dict[str, Json] | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.db.models import Q
 
 from runs import store, workflows
-from runs.engine import Workflow, canonical, machine
+from runs.engine import Workflow, canonical, limits, machine
 from runs.engine.canonical import Json
 from runs.engine.status import RunStatus
 from runs.engine.waits import MAX_DEPTH, Place, Wanted, too_deep
@@ -26,19 +26,28 @@ from runs.errors import (
 )
 from runs.models import Approval, Branch, Child, Run
 from runs.operations.door import commit
-from runs.operations.submitting import begin, new_run
+from runs.operations.submitting import begin, new_run, stand
 from runs.policies import SYSTEM
 from runs.store import Held
 
 MAX_TREE: Final = 10_000  # runs under one first run
 
 
+@dataclass(frozen=True, slots=True)
+class FirstOf:
+    """How a child run begins, and under which limits it stands."""
+
+    workflow: Workflow
+    state: dict[str, Json]
+    places: list[limits.Place]
+
+
 @dataclass(slots=True)
 class Prepared:
-    """Made before the run is locked: the rows of approvals, and the first states of child runs."""
+    """Made before the run is locked: the rows of approvals, and how child runs begin."""
 
     approvals: dict[Place, Approval] = field(default_factory=dict)
-    children: dict[Place, tuple[Workflow, dict[str, Json]]] = field(default_factory=dict)
+    children: dict[Place, FirstOf] = field(default_factory=dict)
 
 
 def prepare(held: Held, wanted: Sequence[Wanted]) -> Prepared:
@@ -86,11 +95,11 @@ def _same_place(one: Wanted) -> Q:
 # ---- children
 
 
-def _child(one: Wanted) -> tuple[Workflow, dict[str, Json]]:
+def _child(one: Wanted) -> FirstOf:
     assert one.child is not None
     try:
         chosen = workflows.get(one.child.workflow, one.child.version)
-        return chosen, chosen.first_state(one.child.input)
+        return FirstOf(chosen, chosen.first_state(one.child.input), chosen.places(one.child.input))
     except (Unprocessable, InvalidJson) as error:
         raise SchemaViolation(
             f"The input of the child run of {one.name!r} cannot be taken: {error.detail}", errors=error.errors
@@ -116,8 +125,7 @@ def _child_run(parent: Run, held: Held, one: Wanted, prepared: Prepared) -> Run:
         return done
     for old in everywhere:
         _end(old)
-    chosen, state = prepared.children[one.place]
-    return _start(parent, held, one, chosen, state)
+    return _start(parent, held, one, prepared.children[one.place])
 
 
 def _check_tree(parent: Run, one: Wanted) -> None:
@@ -171,10 +179,10 @@ def _end(old: Child) -> None:
             commit(run, machine.cancel(run.status, reason="parent_rewound"), actor=SYSTEM)
 
 
-def _start(parent: Run, held: Held, one: Wanted, chosen: Workflow, state: dict[str, Json]) -> Run:
+def _start(parent: Run, held: Held, one: Wanted, first: FirstOf) -> Run:
     assert one.child is not None
     run = new_run(
-        chosen,
+        first.workflow,
         project=parent.project,
         requester=parent.requester,
         token=parent.token,
@@ -182,7 +190,8 @@ def _start(parent: Run, held: Held, one: Wanted, chosen: Workflow, state: dict[s
         parent=parent,
         root_id=parent.root_id or parent.pk,
     )
-    begin(run, chosen, state, actor=SYSTEM)
+    places = stand(run, first.places)
+    begin(run, first.workflow, first.state, actor=SYSTEM, places=places)
     Child.objects.create(
         run=run,
         parent=parent,

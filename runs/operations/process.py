@@ -16,7 +16,7 @@ from typing import Final
 import psycopg
 from django.conf import settings
 
-from runs import store
+from runs import store, workflows
 
 CHECK_EVERY: Final = 0.5  # seconds between two looks whether what runs here is still ours
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
@@ -40,7 +40,7 @@ class Worker:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.keeper = store.Keeper(socket.gethostname(), self.pid, FAMILY)
+        self.keeper = store.Keeper(socket.gethostname(), self.pid, FAMILY, queues=workflows.queues_served())
         self.id = self.keeper.id
         self.stopping = False
         self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it

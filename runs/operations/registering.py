@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from runs import workflows
+from runs import store, workflows
 from runs.engine import Workflow, canonical
+from runs.engine.limits import declared
 from runs.errors import WorkflowError
 from runs.models import WorkflowVersion
 
 
 def register_workflows() -> None:
-    """Write down every workflow of the code. Raises `WorkflowError` if a graph changed without a new version."""
+    """Write down every workflow of the code; runs in line follow its limits and its queue.
+
+    Raises `WorkflowError` if a graph changed without a new version.
+    """
     for workflow in workflows.every():
         version_for(workflow)
+        store.follow_code(workflow.name, queue=workflow.queue, declared=declared(workflow.limits))
 
 
 def version_for(workflow: Workflow) -> str:

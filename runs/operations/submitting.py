@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runs import policies, store, workflows
+from runs import dispatch, policies, store, workflows
 from runs.engine import Workflow, canonical, lanes, machine
 from runs.engine.canonical import Json
+from runs.engine.durations import seconds
+from runs.engine.limits import OF_PROJECT, PRIORITIES, Place
 from runs.engine.transition import Aggregate
-from runs.engine.workflow import seconds
 from runs.errors import BadRequest, InputRequired, KeyReused, Problem, WorkflowError
-from runs.models import IdempotencyRecord, Run
+from runs.models import IdempotencyRecord, Run, Slot
 from runs.operations.door import commit, verb
 from runs.operations.registering import version_for
 from runs.policies import Actor
@@ -46,11 +47,13 @@ def submit(
     labels: Mapping[str, str] | None = None,
     idempotency: Idempotency | None = None,
     deadline: str | float | None = None,
+    priority: int | None = None,
 ) -> Submitted:
     """Start a run. Joins the caller's transaction: the run is there exactly if that commits, and is enqueued then.
 
     input: a JSON object that fits the workflow's input model. deadline: how long this run may take, in seconds or as "2h",
-    people's time not counted (default the workflow's). Raises `UnknownWorkflow`, `Unprocessable` with pointers,
+    people's time not counted (default the workflow's). priority: -100 to 100, among the project's own runs that stand in line
+    (default the workflow's). Raises `UnknownWorkflow`, `Unprocessable` with pointers,
     `KeyReused` if the idempotency key came with another body.
     """
     with verb(actor, "submit", workflow, durable=False):
@@ -59,7 +62,7 @@ def submit(
         chosen = workflows.get(workflow, version)
         if input is None:
             raise InputRequired()
-        state = chosen.first_state(input)
+        state, places = chosen.first_state(input), chosen.places(input)
         run = new_run(
             chosen,
             project=actor.project,
@@ -68,41 +71,69 @@ def submit(
             input=input,
             labels=_checked_labels(labels),
             deadline=chosen.deadline if deadline is None else _checked_deadline(deadline),
+            priority=chosen.priority if priority is None else checked_priority(priority),
         )
+        places = stand(run, places)
         if idempotency and not store.take_key(
             actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
         ):
             return Submitted(earlier(actor, idempotency), replayed=True)
-        begin(run, chosen, state, actor=actor.as_dict())
+        begin(run, chosen, state, actor=actor.as_dict(), places=places)
         run.refresh_from_db()
         return Submitted(run, replayed=False)
 
 
 def new_run(chosen: Workflow, *, input: Json, **told: Any) -> Run:
     """The row of a run of a workflow, not stored yet."""
+    told.setdefault("priority", chosen.priority)
     return Run(
         id=uuid.uuid4(),
         workflow=chosen.name,
         workflow_version=version_for(chosen),
+        queue=chosen.queue,
         fingerprint=chosen.fingerprint,
         input=canonical.dumps(input),
         **told,
     )
 
 
-def begin(run: Run, chosen: Workflow, state: dict[str, Json], *, actor: Json) -> None:
-    """Store a new run with its first transition: its entry is ready, and enqueued on commit."""
-    store.insert_run(run)
+def stand(run: Run, places: Sequence[Place]) -> list[Place]:
+    """Say whether a new run has to stand in line. places: under the workflow's limits. Returns those under all limits."""
+    most = run.project.max_concurrent_runs
+    every = [*places] if most is None else [*places, Place(OF_PROJECT, "", most)]
+    stand_in_line(run, every)
+    return every
+
+
+def stand_in_line(run: Run, places: Sequence[Place]) -> None:
+    run.line = store.line_of(run.project_id, run.workflow, places)
+    run.limited = bool(places)
+    if run.limited or not dispatch.has_room(run.queue):
+        run.admitted_at = None
+
+
+def begin(
+    run: Run, chosen: Workflow, state: dict[str, Json], *, actor: Json, places: Sequence[Place] = ()
+) -> None:
+    """Store a new run with its first transition: its entry is ready, and enqueued on commit unless it stands in line."""
+    store.insert_run(run, slots=store.slots_for(run, places))
     document = lanes.first(chosen, state)
     facts = Aggregate(str(run.pk), chosen, run.status, 1, 1, document, {})
     commit(run, machine.start(facts), position=document, actor=actor)
 
 
 def begin_fork(
-    run: Run, position: dict[str, Any], facts: dict[str, Json], *, actor: Json, reason: str, draws: Json
+    run: Run,
+    position: dict[str, Any],
+    facts: dict[str, Json],
+    *,
+    actor: Json,
+    reason: str,
+    draws: Json,
+    slots: Sequence[Slot],
 ) -> None:
     """Store a fork with its first transition; what was to do in its origin is ready."""
-    store.insert_run(run, draws=draws)
+    store.insert_run(run, draws=draws, slots=slots)
     commit(run, machine.fork(position, facts), position=position, actor=actor, reason=reason)
 
 
@@ -115,6 +146,13 @@ def _checked_deadline(deadline: str | float) -> float:
         ) from None
     assert length is not None
     return length
+
+
+def checked_priority(priority: int) -> int:
+    if type(priority) is not int or priority not in PRIORITIES:
+        detail = f"A priority is a whole number from {PRIORITIES[0]} to {PRIORITIES[-1]}."
+        raise BadRequest(detail, errors=[Problem("/priority", "out_of_range", detail)])
+    return priority
 
 
 def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:

@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
-from celery import current_app
 from django.conf import settings
 from django.db import transaction
-from redis import Redis, RedisError
+from redis import RedisError
 
-from runs import dispatch, store
+from runs import dispatch, store, workflows
 from runs.engine import machine
 from runs.engine import position as at
 from runs.engine.failures import delay_of, error_of
@@ -34,6 +33,7 @@ from runs.errors import (
 )
 from runs.models import Run, Step, Stop, Wait
 from runs.operations import pausing, undoing
+from runs.operations.admitting import let_in
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
 from runs.operations.timing import BATCH, fire_timers
@@ -58,6 +58,7 @@ class Swept:
     expired: int = 0
     stopped: int = 0
     held: int = 0
+    let_in: int = 0
     hinted: int = 0
     suspected_dead: int = 0
     failed: int = 0
@@ -67,7 +68,7 @@ class Swept:
 
 
 def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
-    """One round: takeovers, due retries, due approvals, forgotten hints. None if another process sweeps.
+    """One round: takeovers, due retries, due approvals, runs in line, forgotten hints. None if another process sweeps.
 
     lock: a connection of the sweeper's own, for the lock that lets one work.
     """
@@ -91,6 +92,7 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
             else:
                 swept.expired += _each([wait], _expire, swept)
         swept.woken += _each(store.ended_children(), _wake_body, swept)
+        swept.let_in = _let_in(swept)
         swept.hinted = _hint()
         store.beat(SWEEPER, dict(swept.as_dict()))
         return swept
@@ -274,24 +276,31 @@ def _commit(run: Run, transition: Transition, position: dict[str, Any]) -> None:
     commit(run, transition, position=position, actor=SYSTEM)
 
 
+def _let_in(swept: Swept) -> int:
+    """Let in runs for every queue in which some stand in line."""
+    counts: list[int] = []
+
+    def of(queue: str) -> bool:
+        counts.append(let_in(queue=queue))
+        return True
+
+    _each(store.queues_in_line(), of, swept)
+    return sum(counts)
+
+
 def _hint() -> int:
     """Tell workers once more about steps that nobody took: the first message may be lost, or never have been sent."""
-    room = QUEUE_FULL_AT - _queue_length()
+    return sum(_hint_queue(queue) for queue in workflows.queues())
+
+
+def _hint_queue(queue: str) -> int:
+    lying = dispatch.hints([queue])
+    room = 0 if lying is None else QUEUE_FULL_AT - lying
     if room <= 0:
         return 0
     sent = 0
-    for run_id, branch, address in store.unhinted_steps(limit=room):
-        if not dispatch.send(run_id, branch, address):
+    for run_id, branch, address in store.unhinted_steps(queue, limit=room):
+        if not dispatch.send(run_id, branch, address, queue=queue):
             break  # the broker is down; a second of waiting is enough
         sent += 1
     return sent
-
-
-def _queue_length() -> int:
-    """How many hints lie in the broker; if it does not answer, as many as it takes to leave it alone."""
-    try:
-        with Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1) as broker:
-            return int(broker.llen(current_app.conf.task_default_queue))
-    except RedisError as error:
-        logger.warning("the broker does not answer: %s", error)
-        return QUEUE_FULL_AT

@@ -198,6 +198,7 @@ class Slice:
         self.held = claimed.held
         self.branch = claimed.branch
         self.project_id = claimed.run.project_id
+        self.queue = claimed.run.queue
         self.workflow: Workflow = workflows.get(claimed.run.workflow, claimed.run.workflow_version)
         self.head = claimed.run.head
         self.weights = Weights.of(claimed.run)
@@ -365,7 +366,9 @@ class Slice:
         self.run.values = transition.values or self.run.values
         dispatch.announce_step(self.project_id, self.held.run_id)
         if committed.next is None:
-            dispatch.send(self.held.run_id, self.held.branch, transition.next_steps[0].address)
+            dispatch.send(
+                self.held.run_id, self.held.branch, transition.next_steps[0].address, queue=self.queue
+            )
         return committed.next
 
     def _may_go_on(self) -> bool:

@@ -1,9 +1,8 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
-(`committing`), give a fork what it starts with (`forking`), take calls
-back (`undoing`), read a run (`reading`), and what the sweeper looks for (`due`,
-`children`, `keeper`).
+(`committing`), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run (`reading`), what the
+sweeper looks for (`due`, `children`, `keeper`), and who stands in line (`lines`).
 
-Lock order, everywhere: run, then step, then approval and wait. The clock of leases, due times and the history is the
+Lock order, everywhere: limits, then run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
 one statement, one round trip, no ORM.
 """
@@ -48,6 +47,23 @@ from runs.store.forking import hand_down, handed_down
 from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
 from runs.store.keys import take_key
+from runs.store.lines import (
+    MOST_LOOKED_AT,
+    NOT_TOLD,
+    SLOT_SPACE,
+    Use,
+    before,
+    busy,
+    follow_code,
+    heads,
+    let_in,
+    line_of,
+    queues_in_line,
+    same_slots,
+    slots_for,
+    taken,
+    uses,
+)
 from runs.store.reading import (
     ERASED,
     approved_digest,
@@ -90,7 +106,10 @@ __all__ = [
     "ERASED",
     "LOCK_SPACE",
     "LOST",
+    "MOST_LOOKED_AT",
+    "NOT_TOLD",
     "PATCH_OVERHEAD",
+    "SLOT_SPACE",
     "Awake",
     "CallAt",
     "Claimed",
@@ -100,12 +119,15 @@ __all__ = [
     "Keeper",
     "NewBranch",
     "SnapshotDue",
+    "Use",
     "Weights",
     "Writer",
     "add_signal",
     "answered",
     "approved_digest",
     "beat",
+    "before",
+    "busy",
     "can_be_taken_back",
     "check_fence",
     "check_held",
@@ -122,16 +144,20 @@ __all__ = [
     "due_waits",
     "ended_children",
     "ending_of",
+    "follow_code",
     "free_signals",
     "hand_down",
     "handed_down",
     "has_stopped_ancestor",
+    "heads",
     "insert_run",
     "is_connected",
     "is_written",
     "journal",
     "lapse",
     "lapsed_steps",
+    "let_in",
+    "line_of",
     "lineage",
     "lineage_at",
     "linked",
@@ -149,15 +175,19 @@ __all__ = [
     "overdue_runs",
     "own_connection",
     "persistently",
+    "queues_in_line",
     "read_position",
     "refusal_of",
+    "same_slots",
     "say_leaving",
     "set_lock_timeout",
     "sign",
     "size_of_tree",
+    "slots_for",
     "suspect_children",
     "sweeping",
     "take_key",
+    "taken",
     "taken_back",
     "to_pause",
     "to_resume",
@@ -167,6 +197,7 @@ __all__ = [
     "undos",
     "unfinished_rows",
     "unhinted_steps",
+    "uses",
     "visible_child",
     "waiting_steps",
     "wake_all",

@@ -66,14 +66,20 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
             return None
         if run.error is not None:
             return None  # it drains after a failure: nothing new begins
+        if run.limited and run.admitted_at is None:
+            return None  # it stands in line
         found = _with_room(run, address)
         held = take_step(run, found, worker) if found else None
         if held is None:
             return None
         if run.status == RunStatus.QUEUED:
             run.status = RunStatus.RUNNING
-            run.started_at = run.started_at or now()
-            run.save(update_fields=["status", "started_at"])
+            moment = now()
+            run.started_at = run.started_at or moment
+            run.admitted_at = (
+                run.admitted_at or moment
+            )  # without limits, whoever is free may take it out of its turn
+            run.save(update_fields=["status", "started_at", "admitted_at"])
         position = read_position(run_id, run.head)
         return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
 

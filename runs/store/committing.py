@@ -27,6 +27,7 @@ from runs.models import (
     JournalEntry,
     Revision,
     Run,
+    Slot,
     Step,
     Stop,
     Wait,
@@ -36,6 +37,7 @@ from runs.store.children import left_children
 from runs.store.claiming import Held, check_fence
 from runs.store.connection import now
 from runs.store.history import linked
+from runs.store.lines import NOT_TOLD, come_to_rest
 from runs.store.waits import answered, asked_before, open_waits
 from runs.store.weights import Weights
 
@@ -89,11 +91,13 @@ def commit(
     return run
 
 
-def insert_run(run: Run, *, draws: Json = None) -> None:
-    """Store a new run's row and its first branch; `commit` of its first transition follows."""
+def insert_run(run: Run, *, draws: Json = None, slots: Sequence[Slot] = ()) -> None:
+    """Store a new run's row, its first branch and its slots; `commit` of its first transition follows."""
     run.head_hash = run.prev_hash = chain.GENESIS
     run.save(force_insert=True)
     Branch.objects.create(run=run, no=1, epoch=1, draws=draws)
+    if slots:
+        Slot.objects.bulk_create(slots)
 
 
 @dataclass(slots=True)
@@ -241,13 +245,14 @@ class Writer:
         )
 
     def _end_steps(self) -> None:
+        told_at = self._told_at()
         for change in self.transition.steps:
             ended = change.status not in LIVE_STEPS
             rows = Step.objects.filter(run=self.run, branch=self.run.branch, address=change.address)
             self._count_work(rows, change)
             if self.transition.forgives:
                 attempts = F("earlier") + F("failures") + F("crashes")
-                rows.update(status=change.status, ended_at=None, hinted_at=self.moment, earlier=attempts)
+                rows.update(status=change.status, ended_at=None, hinted_at=told_at, earlier=attempts)
                 rows.update(failures=0, crashes=0)
                 continue
             rows.filter(status__in=LIVE_STEPS).update(
@@ -258,8 +263,14 @@ class Writer:
                 failures=F("failures") + int(change.failed),
                 crashes=F("crashes") + int(change.crashed),
                 ended_at=self.moment if ended else None,
-                hinted_at=self.moment,
+                hinted_at=told_at,
             )
+
+    def _told_at(self) -> datetime:
+        """When workers are told about steps that are ready now: they are not, as long as the run stands in line."""
+        status = self.transition.status or self.run.status
+        stands = self.run.admitted_at is None and status == RunStatus.QUEUED
+        return NOT_TOLD if stands else self.moment
 
     def _count_work(self, rows: QuerySet[Step], change: StepChange) -> None:
         """An attempt that waits has worked so far; the next attempt begins with nothing."""
@@ -317,6 +328,7 @@ class Writer:
                 visit=step.visit,
                 status=status,
                 epoch=self.run.epoch,
+                hinted_at=self._told_at(),
             )
             for step, status in [*ready, *waiting]
         )
@@ -464,8 +476,22 @@ class Writer:
             self._set(paused=None)
         self._set(waiting_for=waiting_for(self.run))
         self._clock()
+        self._rest()
         self._set(version=self.run.version + 1, updated_at=self.moment)
         Run.objects.filter(pk=self.run.pk).update(**self.changed)
+
+    def _rest(self) -> None:
+        """A limited run gives back its slots when it has nothing to do, and has to be let in again after that. What it does at
+        its end, without having been let in, is held up by no limit."""
+        if not self.run.limited:
+            return
+        if self.run.admitted_at is None:
+            if self.run.status == RunStatus.RUNNING:
+                self._set(admitted_at=self.moment)
+            return
+        line = come_to_rest(self.run)
+        if line is not None:
+            self._set(admitted_at=None, line=line)
 
     def _clock(self) -> None:
         run = self.run

@@ -26,6 +26,7 @@ from runs.models import (
 )
 from runs.sql import statement
 from runs.store.connection import now
+from runs.store.lines import NOT_TOLD
 
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
 
@@ -64,14 +65,15 @@ def wake_all(awake: Sequence[Awake]) -> None:
     """
     columns: dict[str, list[Any]] = {name: [getattr(one, name) for one in awake] for name in Awake.__slots__}
     with connection.cursor() as cursor:
-        cursor.execute(_WAKE_STEPS, columns)
+        cursor.execute(_WAKE_STEPS, {**columns, "not_told": NOT_TOLD})
         cursor.execute(_WAKE_RUNS, columns)
 
 
 _WAKE_STEPS: Final = """
     UPDATE runs_step step SET status = 'ready', token = NULL, lease_until = NULL, error = NULL,
-      hinted_at = now() - interval '1 hour'
+      hinted_at = CASE WHEN run.admitted_at IS NULL THEN %(not_told)s ELSE now() - interval '1 hour' END
     FROM unnest(%(run_id)s::uuid[], %(branch)s::int[], %(address)s::text[]) AS awake (run_id, branch, address)
+    JOIN runs_run run ON run.id = awake.run_id
     WHERE (step.run_id, step.branch, step.address) = (awake.run_id, awake.branch, awake.address)
 """
 
@@ -127,7 +129,9 @@ UNHINTED: Final = """
       SELECT step.run_id, step.branch, step.address
       FROM runs_step step JOIN runs_run run ON run.id = step.run_id AND run.branch = step.branch
       WHERE step.status = 'ready' AND step.hinted_at < now() - make_interval(secs => %(after)s)
-        AND (run.status IN ('queued', 'running') AND run.error IS NULL OR run.ending IS NOT NULL AND run.status <> 'paused')
+        AND run.queue = ANY(%(queues)s)
+        AND (run.status IN ('queued', 'running') AND run.error IS NULL AND run.admitted_at IS NOT NULL
+          OR run.ending IS NOT NULL AND run.status <> 'paused')
       ORDER BY step.hinted_at LIMIT %(limit)s FOR NO KEY UPDATE OF step SKIP LOCKED
     )
     UPDATE runs_step step SET hinted_at = now() FROM chosen
@@ -136,10 +140,10 @@ UNHINTED: Final = """
 """
 
 
-def unhinted_steps(*, limit: int) -> list[tuple[uuid.UUID, int, str]]:
-    """Ready steps that no worker took for a while; they count as told again from now on."""
+def unhinted_steps(queue: str, *, limit: int) -> list[tuple[uuid.UUID, int, str]]:
+    """Ready steps of a queue that no worker took for a while; they count as told again from now on."""
     with connection.cursor() as cursor:
-        cursor.execute(UNHINTED, {"after": HINT_AGAIN_AFTER, "limit": limit})
+        cursor.execute(UNHINTED, {"after": HINT_AGAIN_AFTER, "limit": limit, "queues": [queue]})
         return [(row[0], row[1], row[2]) for row in cursor.fetchall()]
 
 

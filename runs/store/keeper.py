@@ -14,6 +14,7 @@ from django.db import (
     connection,
 )
 
+from runs.engine.limits import DEFAULT_QUEUE
 from runs.models import (
     WorkerChild,
 )
@@ -33,7 +34,15 @@ class Keeper:
     sweeper may suspect the child, and the fences make sure that suspecting it wrongly costs work and nothing else.
     """
 
-    def __init__(self, host: str, pid: int, family: uuid.UUID | None = None) -> None:
+    def __init__(
+        self,
+        host: str,
+        pid: int,
+        family: uuid.UUID | None = None,
+        *,
+        queues: Sequence[str] = (DEFAULT_QUEUE,),
+    ) -> None:
+        self._queues = list(queues)
         child = WorkerChild.objects.create(host=host, pid=pid, family=family)
         self.id: int = child.pk
         self._connection: psycopg.Connection[Any] | None = None
@@ -68,11 +77,11 @@ class Keeper:
             held.execute("SELECT 1")
 
     def forgotten_step(self) -> tuple[uuid.UUID, int, str] | None:
-        """A ready step that has lain for longer than the sweeper would have let it; it counts as told from now on."""
+        """A ready step of this process's queues that has lain for longer than the sweeper would have let it; it counts as told
+        from now on."""
+        after = HINT_AGAIN_AFTER + FORGOTTEN_AFTER
         row = (
-            self._locked()
-            .execute(UNHINTED, {"after": HINT_AGAIN_AFTER + FORGOTTEN_AFTER, "limit": 1})
-            .fetchone()
+            self._locked().execute(UNHINTED, {"after": after, "limit": 1, "queues": self._queues}).fetchone()
         )
         return (row[0], row[1], row[2]) if row else None
 

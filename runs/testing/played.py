@@ -431,7 +431,8 @@ class Play:
         jumps: bool = True,
         poison: int = 3,
     ) -> Played:
-        """Run a workflow here and now, by the engine and the driver that the workers use.
+        """Run a workflow here and now, by the engine and the driver that the workers use. Limits, priority and queue have no
+        effect: there is one run.
 
         decisions: what people say, by node; None stops at approvals, for `Played.decide`. signals: names, (name, payload)
         or `Sent`. children: workflows that `ctx.run_child` names. now: where the clock begins; it jumps to whatever is due

@@ -46,6 +46,7 @@ EVENTS: Final = {
     "approval_superseded": "to be asked again",
     "vote_recorded": "vote recorded",
     "state_edited": "state edited",
+    "priority_changed": "priority changed",
     "wait_opened": "waits",
     "timer_fired": "time has passed",
     "wait_timed_out": "waited in vain",

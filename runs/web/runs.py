@@ -171,7 +171,14 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     moment = None if erased else queries.checkpoint(run.pk, checkpoint)
     at_head = moment is not None and checkpoint == run.head
     head = moment.position if moment and at_head else queries.head_or_fault(run)[0]
-    said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
+    said = sentence.of_run(
+        run,
+        now=now,
+        steps=live.steps,
+        waits=live.waits,
+        approvals=live.approvals,
+        standing=queries.standing_of(run),
+    )
     skipped = _skipped(workflow, steps, head, line) if not drawn.left_out else []
     shown = {
         "run": run,
@@ -323,6 +330,7 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
             reverse("run-edit-state", args=[run.pk]),
             no_right if not steers else "" if edits else f"The run is {run.status}",
         ),
+        *([_priority(request, run)] if run.is_in_line else []),
         run_page.ActionLink(
             "Cancel run",
             "stop",
@@ -331,6 +339,12 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
             danger=True,
         ),
     ]
+
+
+def _priority(request: Request, run: Run) -> run_page.ActionLink:
+    may = policies.can_prioritise(request.actor, run)
+    address = reverse("run-priority", args=[run.pk])
+    return run_page.ActionLink("Priority", "swap", address, "" if may else "Your roles do not allow it")
 
 
 def _laid_out(text: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runs.models import Approval, Run, Step, Wait
+from runs.queries import Standing
+from runs.store import Use
 from runs.templatetags import words
 from runs.web import signs
 
@@ -35,8 +37,12 @@ def of_run(
     steps: Sequence[Step] = (),
     waits: Sequence[Wait] = (),
     approvals: Sequence[Approval] = (),
+    standing: Standing | None = None,
 ) -> Sentence:
-    """steps: the live ones; waits and approvals: the open ones of the run."""
+    """steps: the live ones; waits and approvals: the open ones of the run. standing: where it stands in line, if that is
+    known."""
+    if run.is_in_line:
+        return _in_line(run, standing, now=now)
     if run.status == "waiting" and approvals:
         return _for_people(approvals, now=now)
     retry = next((wait for wait in waits if wait.kind == "retry"), None)
@@ -128,6 +134,27 @@ def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
     again = f", attempt {executing.attempt}" if executing.attempt > 1 else ""
     more = f"; {words.some(len(under_way) - 1, 'more step')} beside it" if len(under_way) > 1 else ""
     return Sentence(signs.RUN["running"], text + again + more, f"Working on {text}{again}{more}")
+
+
+def _in_line(run: Run, standing: Standing | None, *, now: datetime) -> Sentence:
+    """Which limit it waits for, or that its turn has not come yet, and how many come before it."""
+    since = words.age(run.updated_at, now)
+    if standing is None:
+        return Sentence(signs.RUN["queued"], f"in line since {since}", f"In line since {since}")
+    use = standing.full
+    what = "for its turn" if use is None else _for_slot(use, now)
+    text = f"{what}, since {since}; {standing.said_before} before it"
+    return Sentence(signs.RUN["queued"], text, f"In line {text}")
+
+
+def _for_slot(use: Use, now: datetime) -> str:
+    of = "the project" if not use.workflow else f"the limit {use.name}"
+    key = f" for {use.key}" if use.key else ""
+    if use.per is None:
+        return f"for a slot of {of}{key}: {use.taken} of {use.most} in use"
+    left = (use.until - now).total_seconds() if use.until else 0
+    when = f", the next in {words.span(left)}" if left >= 1 else ""
+    return f"for {of}{key}: {use.taken} of {use.most} started within {words.span(use.per)}{when}"
 
 
 def _is_silent(step: Step, now: datetime) -> bool:

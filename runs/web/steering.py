@@ -1,4 +1,5 @@
-"""What people do to a run as a whole: rewind it, edit its state, retry it, cancel it. A page with a form each."""
+"""What people do to a run as a whole: rewind it, edit its state, retry it, cancel it, say how soon it is
+let in. A page with a form each."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from django.urls import reverse
 
 from runs import operations, policies, queries, store, workflows
 from runs.engine import canonical
+from runs.engine.limits import PRIORITIES
 from runs.engine.position import every_conflict, lane_version
-from runs.errors import HitlError, Unprocessable
+from runs.errors import BadRequest, HitlError, Unprocessable
 from runs.templatetags import pretty, words
 from runs.web import run_page, sentence
 from runs.web.door import Request, number
@@ -173,6 +175,45 @@ def cancel(request: Request, run_id: UUID) -> str:
     queries.run(request.actor.project.pk, run_id)
     operations.cancel(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
     return f"Cancelled {words.short_id(run_id, 'R-')}."
+
+
+# ---- priority
+
+
+def _priority_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    policies.check_prioritise(request.actor, run)
+    standing = queries.standing_of(run)
+    shown = {
+        "run": run,
+        "sentence": sentence.of_run(run, now=store.now(), standing=standing),
+        "priority": request.POST.get("priority", str(run.priority)),
+        "lowest": PRIORITIES[0],
+        "highest": PRIORITIES[-1],
+        "reason": request.POST.get("reason", ""),
+    }
+    return draw(request, "runs/priority.html", shown, error)
+
+
+@sheet(_priority_page)
+def prioritise(request: Request, run_id: UUID) -> str:
+    queries.run(request.actor.project.pk, run_id)
+    run = operations.prioritise(
+        actor=request.actor,
+        run_id=run_id,
+        priority=_priority(request),
+        reason=request.POST.get("reason", ""),
+    )
+    return f"{words.short_id(run_id, 'R-')} has priority {run.priority} now."
+
+
+def _priority(request: Request) -> int:
+    text = request.POST.get("priority", "").strip()
+    negative = text.startswith("-")
+    found = number(text.removeprefix("-"))
+    if found is None:
+        raise BadRequest("A priority is a whole number, as 10 or -5.")
+    return -found if negative else found
 
 
 # ---- inside

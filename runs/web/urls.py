@@ -26,6 +26,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/edit-state/", steering.edit_state, name="run-edit-state"),
     path("runs/<uuid:run_id>/retry/", steering.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", steering.cancel, name="run-cancel"),
+    path("runs/<uuid:run_id>/priority/", steering.prioritise, name="run-priority"),
     path("runs/<uuid:run_id>/signal/", runs.signal, name="run-signal"),
     path("runs/<uuid:run_id>/hold/", keeping.hold, name="run-hold"),
     path("runs/<uuid:run_id>/erase/", keeping.erase, name="run-erase"),

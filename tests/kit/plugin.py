@@ -30,6 +30,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     os.environ["HITL_SECRET_KEY"] = SECRET_KEY
     os.environ["HITL_DATA_DIR"] = str(servers.folder)
     os.environ["HITL_LOG_FORMAT"] = "text"
+    os.environ["HITL_HINTS_AHEAD"] = "100000"  # nobody takes the hints of tests without workers
     os.environ.setdefault("HITL_WORKFLOW_APPS", "examples.refund,examples.sql_change,tests.kit.flows")
     return (yield)
 

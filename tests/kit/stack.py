@@ -73,6 +73,7 @@ class Stack:
             "DATABASE_URL": self.database_url,
             "REDIS_URL": self.valkey.url,
             "HITL_SECRET_KEY": SECRET_KEY,
+            "HITL_HINTS_AHEAD": "16",
             "HITL_DATA_DIR": str(self.folder),
             "HITL_WORKFLOW_APPS": ",".join(APPS),
             ledgers.VARIABLE: self.ledger.url,
@@ -96,8 +97,8 @@ class Stack:
     def start_web(self) -> Child:
         return self._keep("web", self.launch.web(self._socket.fileno()))
 
-    def start_worker(self, name: str, *, children: int = 1) -> Child:
-        return self._keep(name, self.launch.worker(name, children=children))
+    def start_worker(self, name: str, *, children: int = 1, queues: str = "") -> Child:
+        return self._keep(name, self.launch.worker(name, children=children, queues=queues))
 
     def start_sweeper(self, name: str = "sweeper") -> Child:
         return self._keep(name, self.launch.sweeper(name))
@@ -120,7 +121,7 @@ class Stack:
             except httpx.TransportError:
                 return False
 
-        until(answers, seconds=30, what="web answers")
+        until(answers, seconds=120, what="web answers")
 
     def kill(self, name: str) -> None:
         """SIGKILL to the whole process group."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from django.conf import settings
@@ -13,7 +12,7 @@ from runs import keeping, operations
 from runs.engine import canonical
 from runs.keeping import Rule, sizes
 from runs.keeping.sizes import Size
-from runs.management.base import DataCommand
+from runs.management.base import DataCommand, project_named
 from runs.models import LegalHold, Project, ServiceBeat
 from runs.models.keeping import DAYS
 from runs.policies import Actor
@@ -76,7 +75,7 @@ class Command(DataCommand):
         if as_json:
             self.stdout.write(canonical.dumps(told, indent=2))
             return
-        self._table(
+        self.table(
             ("project", "workflow", *(name.removesuffix("_days") for name in DAYS)),
             [
                 (rule.project or "(default)", rule.workflow or "*", *(_days(rule, name) for name in DAYS))
@@ -92,7 +91,7 @@ class Command(DataCommand):
     # ---- set
 
     def _set(self, options: dict[str, Any]) -> None:
-        project = _project(options["project"])
+        project = project_named(options["project"])
         days = dict(_said(text) for text in options["days"])
         operations.set_policy(
             project=project,
@@ -113,7 +112,7 @@ class Command(DataCommand):
             self.stdout.write(canonical.dumps(dict(total.as_dict()), indent=2))
             return
         rows = [(name, f"{count:,}") for name, count in total.as_dict().items() if count]
-        self._table(("what", "how many"), rows)
+        self.table(("what", "how many"), rows)
         if not rows:
             self.stdout.write("Nothing was due.")
 
@@ -122,7 +121,7 @@ class Command(DataCommand):
         if as_json:
             self.stdout.write(canonical.dumps([_as_dict(size) for size in found], indent=2))
             return
-        self._table(
+        self.table(
             ("what", "project", "workflow", "table", "rows", "bytes"),
             [
                 (
@@ -139,21 +138,6 @@ class Command(DataCommand):
         rows, weight = sum(size.rows for size in found), sum(size.size for size in found)
         self.stdout.write("")
         self.stdout.write(f"{rows:,} rows, {_size(weight)} would go. Nothing was removed.")
-
-    def _table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Columns as wide as what stands in them; numbers to the right."""
-        lines = [list(head), *(list(row) for row in rows)]
-        widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
-        for line in lines:
-            cells = [
-                text.rjust(width) if _is_number(text) else text.ljust(width)
-                for text, width in zip(line, widths, strict=True)
-            ]
-            self.stdout.write("  ".join(cells).rstrip())
-
-
-def _is_number(text: str) -> bool:
-    return text[:1].isdigit()
 
 
 def _days(rule: Rule, name: str) -> str:
@@ -195,14 +179,6 @@ def _said(text: str) -> tuple[str, int | None]:
     if not value.isascii() or not value.isdigit() or int(value) == 0:
         raise CommandError(f"{text!r}: a whole number of days, never, or default.")
     return known[name], int(value)
-
-
-def _project(slug: str) -> Project:
-    found = Project.objects.filter(slug=slug).first()
-    if found is None:
-        slugs = ", ".join(Project.objects.order_by("slug").values_list("slug", flat=True)[:20]) or "none"
-        raise CommandError(f"There is no project {slug!r}. There are: {slugs}.")
-    return found
 
 
 def _admin(project: Project, username: str) -> Actor:

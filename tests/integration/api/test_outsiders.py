@@ -31,6 +31,7 @@ ON_RUN: list[tuple[str, str, Any]] = [
     ("PATCH", "runs/{id}/branches/1", {"label": "x"}),
     ("GET", "runs/{id}/compare", None),
     ("POST", "runs/{id}/cancel", None),
+    ("POST", "runs/{id}/priority", {"priority": 1}),
     ("POST", "runs/{id}/hold", {"reason": "x"}),
     ("DELETE", "runs/{id}/hold", None),
     ("POST", "runs/{id}/erase", {"reason": "x"}),

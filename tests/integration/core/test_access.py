@@ -11,30 +11,39 @@ from runs import operations
 from runs.engine import Workflow
 from runs.errors import Forbidden, HitlError, MissingScope, NotFound, SelfApproval
 from runs.models import Approval, AuditEntry, Run, Team, User, Vote
-from runs.policies import Actor, can, can_cancel, can_decide, can_fork, can_steer, check_submit
+from runs.policies import (
+    Actor,
+    can,
+    can_cancel,
+    can_decide,
+    can_fork,
+    can_prioritise,
+    can_steer,
+    check_submit,
+)
 from tests.integration.core.conftest import House, make_house, open_approval, pay_flow, person
 
 Define = Callable[..., Workflow]
 OK, NO, OWN, UNASKED, NONE = "ok", "forbidden", "self_approval", "not_a_candidate", "not_found"
 FIELD = "field_not_editable"  # of a state whose fields the author has not opened to reviewers
 
-#                           submit   cancel   decide   revise   edit     rewind   preview  fork
+#                           submit   cancel   decide   revise   edit     rewind   preview  fork     prioritise
 TABLE = {
-    "viewer":              (NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
-    "submitter":           (OK,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
-    "requester":           (OK,      OK,      OWN,     OWN,     NO,      NO,      NO,      NO),
-    "reviewer":            (NO,      NO,      UNASKED, UNASKED, UNASKED, UNASKED, UNASKED, NO),
-    "candidate":           (NO,      NO,      OK,      OK,      FIELD,   OK,      OK,      NO),
-    "viewer in the team":  (NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
-    "operator":            (OK,      OK,      UNASKED, UNASKED, OK,      OK,      OK,      OK),
-    "asked operator":      (OK,      OK,      OK,      OK,      OK,      OK,      OK,      OK),
-    "admin":               (NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
-    "outsider":            (NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
-    "of another project":  (OK,      NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
-    "left":                (NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
-    "superuser":           (NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
+    "viewer":              (NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
+    "submitter":           (OK,      NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
+    "requester":           (OK,      OK,      OWN,     OWN,     NO,      NO,      NO,      NO,      NO),
+    "reviewer":            (NO,      NO,      UNASKED, UNASKED, UNASKED, UNASKED, UNASKED, NO,      NO),
+    "candidate":           (NO,      NO,      OK,      OK,      FIELD,   OK,      OK,      NO,      NO),
+    "viewer in the team":  (NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
+    "operator":            (OK,      OK,      UNASKED, UNASKED, OK,      OK,      OK,      OK,      OK),
+    "asked operator":      (OK,      OK,      OK,      OK,      OK,      OK,      OK,      OK,      OK),
+    "admin":               (NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO,      NO),
+    "outsider":            (NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
+    "of another project":  (OK,      NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
+    "left":                (NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
+    "superuser":           (NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE,    NONE),
 }  # fmt: skip
-VERBS = ("submit", "cancel", "decide", "revise", "edit_state", "rewind", "preview", "fork")
+VERBS = ("submit", "cancel", "decide", "revise", "edit_state", "rewind", "preview", "fork", "prioritise")
 
 
 def people(house: House) -> dict[str, Actor]:
@@ -80,6 +89,7 @@ def tried(actor: Actor, verb: str, run: Run, approval: Approval) -> str:
         "rewind": lambda: operations.rewind(**given, checkpoint=0, reason="so"),
         "preview": lambda: operations.preview_rewind(**given, checkpoint=0),
         "fork": lambda: operations.fork(**given, checkpoint=0, reason="so"),
+        "prioritise": lambda: operations.prioritise(**given, priority=7),
     }
     try:
         works[verb]()
@@ -115,6 +125,7 @@ def test_what_is_shown_is_what_is_allowed(house: House, define: Define) -> None:
         assert can_decide(actor, run, approval) == (row["decide"] == OK), who
         assert can_steer(actor, run) == (row["rewind"] == OK), who
         assert can_fork(actor, run) == (row["fork"] == OK), who
+        assert can_prioritise(actor, run) == (row["prioritise"] == OK), who
 
 
 # ---- the requester (C59)
@@ -188,7 +199,7 @@ def test_a_workflow_may_let_the_requester_decide(house: House, define: Define, m
     [
         ("runs:read", ()),
         ("runs:submit", ("submit", "cancel")),
-        ("runs:operate", ("edit_state", "rewind", "preview", "fork")),
+        ("runs:operate", ("edit_state", "rewind", "preview", "fork", "prioritise")),
         ("approvals:decide", ("decide", "revise")),
     ],
 )

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
 from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
+from tests.kit.flows.limited import by_name, on_card, single
 from tests.kit.flows.mill import mill
 from tests.kit.flows.night import chain, crew, deadly, pair, patient, rivals, tardy, thrice
 from tests.kit.flows.waiting import waiter
@@ -15,6 +16,7 @@ from tests.kit.ledger import gate, stamp
 
 __all__ = [
     "brittle",
+    "by_name",
     "chain",
     "crew",
     "deadly",
@@ -23,10 +25,12 @@ __all__ = [
     "fast_slow",
     "gated",
     "mill",
+    "on_card",
     "pair",
     "patient",
     "rescued",
     "rivals",
+    "single",
     "tardy",
     "thrice",
     "two_starts",

@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from runs.engine import END, START, Action, Retry, Workflow, append
-from runs.engine.workflow import Way, seconds
+from runs.engine.durations import seconds
+from runs.engine.workflow import Way
 from runs.errors import WorkflowError
 
 

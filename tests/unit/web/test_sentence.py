@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from runs.models import Approval, Run, Step, Wait
+from runs.queries import Standing
+from runs.store import Use
 from runs.web import sentence
 
 NOW = datetime(2025, 6, 11, 14, 20, tzinfo=UTC)
@@ -105,3 +107,38 @@ def test_the_share_of_the_time_that_is_over() -> None:
     assert sentence.share(asking(), NOW) == 12
     assert sentence.share(asking(due_at=ago(hours=1)), NOW) == 100
     assert sentence.share(asking(due_at=None), NOW) is None
+
+
+# ---- in line
+
+
+def in_line() -> Run:
+    return run("queued", admitted_at=None)
+
+
+def standing(before: int, *uses: Use) -> dict[str, Any]:
+    return {"standing": Standing(before, list(uses))}
+
+
+def test_a_run_in_line_names_the_limit_that_is_full_and_who_comes_before_it() -> None:
+    free = Use("w", "max_concurrent_runs", "", 9, None, 3)
+    full = Use("w", "concurrency", "acme", 5, None, 5)
+    assert say(in_line(), **standing(12, free, full)) == (
+        "In line for a slot of the limit concurrency for acme: 5 of 5 in use, since 4 s; 12 before it"
+    )
+    project = Use("", "project", "", 2, None, 2)
+    assert say(in_line(), **standing(0, project)) == (
+        "In line for a slot of the project: 2 of 2 in use, since 4 s; 0 before it"
+    )
+
+
+def test_a_rate_says_when_the_next_one_starts() -> None:
+    rate = Use("w", "rate", "", 100, 60.0, 100, NOW + timedelta(seconds=20))
+    assert say(in_line(), **standing(3, rate)) == (
+        "In line for the limit rate: 100 of 100 started within 1 min, the next in 20 s, since 4 s; 3 before it"
+    )
+
+
+def test_a_run_without_a_full_limit_waits_for_its_turn() -> None:
+    assert say(in_line(), **standing(1_000)) == "In line for its turn, since 4 s; 1,000+ before it"
+    assert say(in_line()) == "In line since 4 s"
