@@ -157,6 +157,7 @@ class _Room:
 
 _rooms: dict[tuple[int, str], _Room] = {}
 
+
 def hints(queues: Iterable[str]) -> int | None:
     """How many hints lie in some queues of the broker; None if it does not answer."""
     try:
@@ -164,8 +165,6 @@ def hints(queues: Iterable[str]) -> int | None:
     except RedisError as error:
         logger.warning("the broker does not answer: %s", error)
         return None
-
-
 
 
 def announce(project_id: uuid.UUID, run_id: uuid.UUID) -> None:

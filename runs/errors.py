@@ -320,6 +320,48 @@ class RunNotEnded(Conflict):
     code = "run_not_ended"
 
 
+class VersionElsewhere(Conflict):
+    """Another process has the code of the run's version, this one has not; ask again where it is, or deploy it here."""
+
+    code = "version_elsewhere"
+
+
+class NeedsMigration(Conflict):
+    """The code of the run's version is gone: bring it back, migrate the run, or rewind it."""
+
+    code = "needs_migration"
+
+
+class MigrationMissing(NeedsMigration):
+    """The code of the run's version is gone, and no migration leads from it to a version that is here."""
+
+    code = "migration_missing"
+
+
+class MigrationFailed(NeedsMigration):
+    """The run's state, or where it stands, cannot be taken to the other version."""
+
+    code = "migration_failed"
+
+
+class SchemaNewerThanCode(NeedsMigration):
+    """The run is at a version newer than every one that is here: the deployment went back."""
+
+    code = "schema_newer_than_code"
+
+
+class GraphChanged(NeedsMigration):
+    """The graph or the schema changed, and the version did not: raise version=."""
+
+    code = "graph_changed_without_version"
+
+
+class UnknownVersion(Conflict):
+    """The workflow has no such version here."""
+
+    code = "unknown_version"
+
+
 class Busy(Conflict):
     """Another transaction holds this run; try again."""
 

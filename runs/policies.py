@@ -151,6 +151,13 @@ def _editors(roles: Sequence[str]) -> str:
     return f"it takes the role {' or '.join(roles)}"
 
 
+def check_migrate(actor: Actor, run: Run) -> None:
+    """Take a run to another version of its workflow: operators."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, frozenset({"operator"}), "migrate runs")
+
+
 def check_retry(actor: Actor, run: Run) -> None:
     """Let a failed run go on: operators."""
     check_view(actor, run.project_id)
@@ -222,6 +229,10 @@ def can_steer(actor: Actor, run: Run) -> bool:
 
 def can_fork(actor: Actor, run: Run) -> bool:
     return can(check_fork, actor, run)
+
+
+def can_migrate(actor: Actor, run: Run) -> bool:
+    return can(check_migrate, actor, run)
 
 
 def can_retry(actor: Actor, run: Run) -> bool:

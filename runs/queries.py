@@ -14,14 +14,16 @@ from decimal import Decimal
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Count, F, Max, Min, Model, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
 
-from runs import keeping, store
-from runs.engine import position
+from runs import keeping, store, workflows
+from runs.engine import migrating, position
 from runs.engine.canonical import Json
 from runs.engine.lineage import Line
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
-from runs.errors import CheckpointUnreadable, Gone, HitlError, NotFound
+from runs.engine.versions import base_of, order
+from runs.errors import CheckpointUnreadable, Gone, HitlError, NeedsMigration, NotFound
 from runs.models import (
     ApiToken,
     Approval,
@@ -66,11 +68,16 @@ class Page(Generic[Row]):
 
 @dataclass(slots=True)
 class Moment:
-    """A checkpoint, read: its position and that of its parent (None for the first)."""
+    """A checkpoint, read: its position and that of its parent (None for the first), as the code that is here has them.
+
+    stored_as: the version as which it is stored, if that is another; fault: why it is shown as it is stored all the same.
+    """
 
     checkpoint: Checkpoint
     position: dict[str, Any]
     before: dict[str, Any] | None
+    stored_as: str = ""
+    fault: str = ""
 
     @property
     def state(self) -> dict[str, Json]:
@@ -195,7 +202,8 @@ def gone_or(project_id: UUID, target: object, refusal: HitlError) -> HitlError:
 
 def run_mark(project_id: UUID, run_id: UUID) -> Run:
     """A run's counters and status alone, to see whether it changed. One query; raises `NotFound`."""
-    found = Run.objects.only("version", "seq", "status").filter(project=project_id, pk=run_id).first()
+    told = ("version", "seq", "status", "workflow", "workflow_version", "fingerprint")
+    found = Run.objects.only(*told).filter(project=project_id, pk=run_id).first()
     if found is None:
         raise gone_or(project_id, run_id, NotFound())
     return found
@@ -225,11 +233,17 @@ def runs(
     *,
     status: str | None = None,
     workflow: str | None = None,
+    version: str | None = None,
+    without_code: bool = False,
     after: tuple[datetime, UUID] | None = None,
     limit: int,
 ) -> Page[Run]:
-    """Runs, newest first, without their documents. One query."""
+    """Runs, newest first, without their documents. without_code: only those that need a migration. One query."""
     rows = Run.objects.filter(project=project_id).select_related("requester").defer(*LARGE)
+    if without_code:
+        rows = rows.filter(store.is_marked("pk"))
+    if version:
+        rows = rows.filter(workflow_version=version)
     if status:
         rows = rows.filter(status=status)
     if workflow:
@@ -280,14 +294,43 @@ def runs_that(project_id: UUID, which: RunFilter, *, after: UUID | None, limit: 
 
 
 def head(run: Run) -> dict[str, Any]:
-    """The position at which a run stands. Two queries; raises `CheckpointUnreadable`."""
-    return store.read_position(run.pk, run.head)
+    """The position at which a run stands, as the code that is here has it. Two queries; raises `CheckpointUnreadable`."""
+    return as_here(run, store.read_position(run.pk, run.head), stored=run.workflow_version).position
+
+
+@dataclass(frozen=True, slots=True)
+class AsHere:
+    """A position as the code that is here has it. stored_as, fault: as a `Moment` has them."""
+
+    position: dict[str, Any]
+    stored_as: str = ""
+    fault: str = ""
+
+
+def as_here(run: Run, found: dict[str, Any], *, stored: str) -> AsHere:
+    """A position that is stored as some version, migrated for whoever looks; as it is stored if no way leads on. No query."""
+    own = workflows.pinned(run.workflow, run.workflow_version, run.fingerprint, lenient=settings.DEBUG)
+    try:
+        if own is None:
+            own, _ = workflows.way_on(run.workflow, run.workflow_version)
+        if own.version == base_of(stored):
+            return AsHere(found)
+        target, steps = workflows.way_on(run.workflow, stored, own.version)
+        return AsHere(migrating.carry(found, steps, target).position, stored)
+    except NeedsMigration as fault:
+        return AsHere(found) if own is None else AsHere(found, stored, fault.detail)
 
 
 def head_or_fault(run: Run) -> tuple[dict[str, Any] | None, str]:
     """The position at which a run stands, or why it cannot be read: whoever looks must still see the run. Two queries."""
+    found, fault = head_as_here(run)
+    return (found.position if found else None), fault
+
+
+def head_as_here(run: Run) -> tuple[AsHere | None, str]:
+    """The same, with the version as which it is stored if it is shown as another."""
     try:
-        return head(run), ""
+        return as_here(run, store.read_position(run.pk, run.head), stored=run.workflow_version), ""
     except CheckpointUnreadable as error:
         return None, error.detail
 
@@ -367,13 +410,17 @@ def checkpoints(run_id: UUID, *, branch: int | None, after: int, limit: int) -> 
     return Page.of(rows.order_by("no"), limit)
 
 
-def checkpoint(run_id: UUID, no: int) -> Moment:
-    """One checkpoint with its position and its parent's. Five queries; raises `UnknownCheckpoint`."""
-    found = Checkpoint.objects.defer("patch", "snapshot").filter(run=run_id, no=no).first()
+def checkpoint(run: Run, no: int) -> Moment:
+    """One checkpoint with its position and its parent's. Six queries; raises `UnknownCheckpoint`."""
+    found = Checkpoint.objects.defer("patch", "snapshot").filter(run=run, no=no).first()
     if found is None:
-        raise store.missing_checkpoint(run_id, no)
-    before = None if found.parent is None else store.read_position(run_id, found.parent)
-    return Moment(found, store.read_position(run_id, no), before)
+        raise store.missing_checkpoint(run.pk, no)
+    before = None if found.parent is None else store.read_position(run.pk, found.parent)
+    stored = store.version_at(run, no)
+    here = as_here(run, store.read_position(run.pk, no), stored=stored)
+    if before is not None and found.kind != "migration":  # that one shows what it did
+        before = as_here(run, before, stored=stored).position
+    return Moment(found, here.position, before, here.stored_as, here.fault)
 
 
 def visits(
@@ -708,6 +755,52 @@ def tokens_of(project_id: UUID, user: User) -> list[ApiToken]:
 def workflow_names() -> list[str]:
     """Every workflow that was ever registered, by name. One query."""
     return list(WorkflowVersion.objects.order_by("name").values_list("name", flat=True).distinct())
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A version of a workflow: whether its code is here and with a worker, how many live runs of a project are at it, and the
+    newest attempt to register it with another graph."""
+
+    name: str
+    version: str
+    fingerprint: str
+    registered_at: datetime | None
+    live_runs: int
+    is_here: bool
+    has_worker: bool
+    is_newest: bool
+    leads_to: list[str]
+    refused: dict[str, Json] | None = None
+
+
+def versions(project_id: UUID) -> dict[str, list[VersionRow]]:
+    """Every version of every workflow that was ever registered or that live runs are at, the newest first. Three queries."""
+    live = Run.objects.filter(project=project_id, finished_at=None).order_by()
+    counts = live.values_list("workflow", "workflow_version").annotate(Count("pk"))
+    runs_at = {(name, version): count for name, version, count in counts}
+    rows = {(row.name, row.version): row for row in WorkflowVersion.objects.defer("shape")}
+    code = store.code_of_workers()
+    newest = {flow.name: flow.version for flow in workflows.every()}
+    found: dict[str, list[VersionRow]] = defaultdict(list)
+    for name, version in sorted(rows.keys() | runs_at.keys(), key=lambda one: order(one[1]), reverse=True):
+        row = rows.get((name, version))
+        at = store.At(name, version, row.fingerprint if row else "")
+        found[name].append(
+            VersionRow(
+                name,
+                version,
+                at.fingerprint,
+                row.registered_at if row else None,
+                runs_at.get((name, version), 0),
+                workflows.pinned(name, version, at.fingerprint, lenient=settings.DEBUG) is not None,
+                code.newest is not None and code.has_code(at),
+                newest.get(name) == base_of(version),
+                workflows.reachable(name, version),
+                row.refused if row else None,
+            )
+        )
+    return dict(sorted(found.items()))
 
 
 def has_runs(project_id: UUID) -> bool:

@@ -40,7 +40,7 @@ def keep_house() -> None:
 @signals.worker_init.connect
 def _check_workflows(**_: Any) -> None:
     """A graph that changed without a new version stops the start of the worker, before it takes anything."""
-    operations.register_workflows()
+    operations.register_or_stop()
     store.disconnect()  # a child must not inherit the connection: it may be dead by the time of the fork
 
 

@@ -10,12 +10,21 @@ import logging
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from django.conf import settings
 
 from runs.engine import Workflow
 from runs.engine.limits import DEFAULT_QUEUE
-from runs.errors import UnknownWorkflow, WorkflowError
+from runs.engine.versions import Migration, base_of, by_start, order, way
+from runs.errors import (
+    GraphChanged,
+    MigrationMissing,
+    NeedsMigration,
+    SchemaNewerThanCode,
+    UnknownWorkflow,
+    WorkflowError,
+)
 
 logger = logging.getLogger(__name__)
 _by_name: dict[str, dict[str, Workflow]] = {}
@@ -63,6 +72,7 @@ def register(workflow: Workflow) -> None:
         raise WorkflowError(
             f"Two different workflows are named {workflow.name!r} version {workflow.version!r}."
         )
+    by_start(_migrations({**versions, workflow.version: workflow}))
     versions[workflow.version] = workflow
 
 
@@ -90,7 +100,7 @@ def get(name: str, version: str | None = None) -> Workflow:
 def find(name: str, version: str) -> Workflow | None:
     """The workflow of this name and version, or None: for who only looks, and must see runs of workflows that are gone."""
     versions = _by_name.get(name, {})
-    return versions.get(version) or versions.get(version.partition("+dev.")[0])
+    return versions.get(version) or versions.get(base_of(version))
 
 
 def every() -> Iterator[Workflow]:
@@ -110,10 +120,85 @@ def queues_served() -> list[str]:
     return list(settings.HITL_WORKER_QUEUES) or queues()
 
 
+def every_version() -> Iterator[Workflow]:
+    """All workflows, every version of each, by name and from the oldest on."""
+    for name in sorted(_by_name):
+        yield from sorted(_by_name[name].values(), key=lambda workflow: order(workflow.version))
+
+
 def newest(versions: dict[str, Workflow]) -> Workflow:
-    return max(versions.values(), key=lambda workflow: _order(workflow.version))
+    return max(versions.values(), key=lambda workflow: order(workflow.version))
 
 
-def _order(version: str) -> tuple[tuple[int, str], ...]:
-    # Numbers by value, so that version 10 follows version 9; texts after numbers.
-    return tuple((int(part), "") if part.isdigit() else (10**9, part) for part in version.split("."))
+# ---- versions of runs
+
+
+def pinned(name: str, version: str, fingerprint: str, *, lenient: bool = False) -> Workflow | None:
+    """The code that runs of this version and graph are at, if it is here. lenient: in development its graph may have changed."""
+    found = find(name, version)
+    return found if found is not None and (lenient or found.fingerprint == fingerprint) else None
+
+
+def way_on(name: str, version: str, to: str | None = None) -> tuple[Workflow, list[Migration]]:
+    """The workflow that a chain of migrations leads to from a version, and the chain: to the nearest version that is here, or to
+    `to`. Raises what is the matter, a `NeedsMigration`."""
+    versions = _by_name.get(name, {})
+    start = base_of(version)
+    if to is None and start in versions:
+        raise _no_way(name, version, to)  # it is here, with another graph: its runs are not led away silently
+    found = way(_migrations(versions), start, [end for end in versions if to is None or end == to])
+    if found:
+        return versions[found[-1].to_version], found
+    raise _no_way(name, version, to)
+
+
+def reachable(name: str, version: str) -> list[str]:
+    """The versions that are here and that migrations lead to from a version, the nearest first."""
+    versions = _by_name.get(name, {})
+    every = [end for end in versions if end != base_of(version)]
+    ways = {end: way(_migrations(versions), version, [end]) for end in every}
+    return sorted((end for end in every if ways[end]), key=lambda end: len(ways[end] or ()))
+
+
+def migrates_from(name: str) -> list[str]:
+    """The versions from which a chain of migrations leads to one that is here."""
+    versions = _by_name.get(name, {})
+    leads = by_start(_migrations(versions))
+    return [start for start in leads if way(leads.values(), start, versions) is not None]
+
+
+def code() -> dict[str, list[list[str]]]:
+    """What this process can run, as workers say it of themselves: has as (name, version, fingerprint), takes as (name, version)
+    of what it would migrate."""
+    return {
+        "has": [[flow.name, flow.version, flow.fingerprint] for flow in every_version()],
+        "takes": [[name, version] for name in sorted(_by_name) for version in migrates_from(name)],
+    }
+
+
+def _migrations(versions: dict[str, Workflow]) -> list[Migration]:
+    return [migration for workflow in versions.values() for migration in workflow.migrations]
+
+
+def _no_way(name: str, version: str, to: str | None) -> NeedsMigration:
+    versions = _by_name.get(name, {})
+    known = ", ".join(sorted(versions, key=order)) or "none"
+    told: dict[str, Any] = {"workflow": name, "version": version, "registered": sorted(versions, key=order)}
+    if to is None and base_of(version) in versions:
+        return GraphChanged(
+            f"{name} version {version} is here with another graph or schema than the run started with. "
+            "Raise version= and keep the old one, or add a migration.",
+            **told,
+        )
+    if to is None and versions and all(order(base_of(version)) > order(here) for here in versions):
+        return SchemaNewerThanCode(
+            f"The run is at version {version} of {name}, newer than what is here: {known}. The deployment went back.",
+            **told,
+        )
+    wanted = f"to version {to}" if to is not None else "to one that is"
+    return MigrationMissing(
+        f"Version {version} of {name} is not here, and no migration leads from it {wanted}; registered: {known}."
+        if to is None
+        else f"No migration of {name} leads from version {version} {wanted}; registered: {known}.",
+        **told,
+    )

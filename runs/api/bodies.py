@@ -216,6 +216,12 @@ Exceptions = Annotated[
 ]
 
 
+To = Annotated[
+    str | None,
+    Field(max_length=60, description="The version of the workflow; default the nearest that is here."),
+]
+
+
 class ForkBody(Body):
     """Where a new run begins, and what is different in it."""
 
@@ -302,6 +308,19 @@ class RetryBody(Body):
     """Why a failed run goes on."""
 
     reason: Text = ""
+    version: Version | None = None
+
+
+class MigratePreviewBody(Body):
+    """A migration that is only looked at."""
+
+    to: To = None
+
+
+class MigrateBody(MigratePreviewBody):
+    """To which version of its workflow a run is taken, and why."""
+
+    reason: Text
     version: Version | None = None
 
 

@@ -40,12 +40,13 @@ from runs.operations import (
     CallPreview,
     Comparison,
     ForkPreview,
+    MigrationPreview,
     RewindPreview,
     Side,
     StepPreview,
 )
 from runs.policies import Actor
-from runs.queries import CallPlace, Link, Moment, Spent, Standing, Visit
+from runs.queries import CallPlace, Link, Moment, Spent, Standing, VersionRow, Visit
 from runs.store import Use
 
 Id = Annotated[str, Field(json_schema_extra={"format": "uuid"})]
@@ -78,6 +79,20 @@ class WaitDocument(TypedDict):
     quorum: NotRequired[int]
     signal: NotRequired[Annotated[str, Field(description="The name of the signal that is waited for.")]]
     child: NotRequired[Id]
+    version: NotRequired[
+        Annotated[str, Field(description="needs_migration: the version of the workflow whose code is gone.")]
+    ]
+    code: NotRequired[
+        Annotated[
+            str,
+            Field(
+                description="needs_migration: why, by the code of the error.", examples=["migration_missing"]
+            ),
+        ]
+    ]
+    detail: NotRequired[str]
+    errors: NotRequired[list[Object]]
+    step: NotRequired[Annotated[str, Field(description="The node that has no counterpart.")]]
 
 
 @exact
@@ -350,6 +365,18 @@ class RunDocument(RunSummary):
     unreadable: Annotated[
         str, Field(description="Why the state cannot be read; empty if it can. Rewind past it.")
     ]
+    stored_as: Annotated[
+        str,
+        Field(
+            description="The version as which state and lanes are stored, if that is not the one that the run would go on with."
+        ),
+    ]
+    not_migrated: Annotated[
+        str,
+        Field(
+            description="Why they are shown as they are stored; empty if they were migrated for this answer."
+        ),
+    ]
     next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
     output: Any
     usage: Annotated[UsageDocument, Field(description="Of all its steps, on all branches.")]
@@ -432,7 +459,7 @@ class CheckpointSummary(TypedDict):
     branch: int
     parent: int | None
     epoch: int
-    kind: Literal["input", "step", "answer", "edit", "signal"]
+    kind: Literal["input", "step", "answer", "edit", "signal", "migration"]
     node: str
     address: str
     author: Annotated[Any, Field(description="Who, if a person made it.")]
@@ -462,6 +489,15 @@ class CheckpointDocument(CheckpointSummary):
     conflicts: list[ConflictDocument]
     next: list[str]
     patch: list[PatchOp]
+    stored_as: Annotated[
+        str,
+        Field(
+            description="The version as which it is stored, if that is not the one that the run goes on with."
+        ),
+    ]
+    not_migrated: Annotated[
+        str, Field(description="Why it is shown as it is stored; empty if it was migrated for this answer.")
+    ]
 
 
 @exact
@@ -608,6 +644,28 @@ class PreviewDocument(TypedDict):
         bool, Field(description="The parent has taken this run's result already: a rewind needs `detach`.")
     ]
     version: Annotated[int, Field(description="Of the run. Send it with the rewind.")]
+
+
+@exact
+class RenamedNode(TypedDict):
+    before: str
+    after: str
+
+
+@exact
+class MigrationPreviewDocument(TypedDict):
+    """What a migration would come to. Nothing has happened yet."""
+
+    way: Annotated[list[str], Field(description="The versions on the way, both ends included.")]
+    before: Annotated[Object, Field(description="The state as it is.")]
+    state: Annotated[Object, Field(description="The state afterwards.")]
+    patch: list[PatchOp]
+    next: list[str]
+    nodes: Annotated[
+        list[RenamedNode], Field(description="Steps to do whose node has another name afterwards.")
+    ]
+    begun: Annotated[list[str], Field(description="Nodes that begin because a join need not wait any more.")]
+    version: Annotated[int, Field(description="Of the run. Send it with the migration.")]
 
 
 @exact
@@ -775,6 +833,26 @@ class WorkflowNode(TypedDict):
 
 
 @exact
+class VersionDocument(TypedDict):
+    """A version of a workflow, and the live runs that are at it."""
+
+    version: str
+    fingerprint: Annotated[str, Field(description="Of graph and schemas.")]
+    registered_at: Time | None
+    live_runs: int
+    is_newest: Annotated[bool, Field(description="Whether new runs get it.")]
+    is_here: Annotated[bool, Field(description="Whether the process that answers has its code.")]
+    has_worker: Annotated[bool, Field(description="Whether a worker that lives has its code.")]
+    leads_to: Annotated[list[str], Field(description="Versions to which runs at it can be migrated.")]
+    refused: Annotated[
+        Object | None,
+        Field(
+            description="The newest attempt to register another graph under this version: what was different, and when."
+        ),
+    ]
+
+
+@exact
 class WorkflowDocument(TypedDict):
     name: str
     title: str
@@ -790,6 +868,9 @@ class WorkflowDocument(TypedDict):
             UsageDocument,
             Field(description="Of all its runs in this project, of all versions; with `usage=true`."),
         ]
+    ]
+    versions: NotRequired[
+        Annotated[list[VersionDocument], Field(description="The newest first; with `versions=true`.")]
     ]
 
 
@@ -920,7 +1001,8 @@ def usage_document(spent: Spent) -> UsageDocument:
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
     """A run, whole. Reads what it stands at, what it asks of people, and its relations: eight queries at most, and two for
     one that stands in line."""
-    head, fault = queries.head_or_fault(run)
+    found, fault = queries.head_as_here(run)
+    head = found.position if found else None
     pending = queries.pending(run.pk)
     return {
         **run_summary(run),
@@ -930,6 +1012,8 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "lanes": [] if head is None else _lanes(head, pending),
         "conflicts": [] if head is None else _conflicts(head),
         "unreadable": fault,
+        "stored_as": found.stored_as if found else "",
+        "not_migrated": found.fault if found else "",
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
         "usage": usage_document(queries.spent_by(run.pk)),
@@ -1090,6 +1174,8 @@ def checkpoint_document(moment: Moment) -> CheckpointDocument:
         "conflicts": _conflicts(moment.position),
         "next": _nodes(moment.position),
         "patch": patch_between(before, moment.state),
+        "stored_as": moment.stored_as,
+        "not_migrated": moment.fault,
     }
 
 
@@ -1180,6 +1266,19 @@ def preview_document(preview: RewindPreview) -> PreviewDocument:
         "signals": [{"id": one.sent_id, "no": one.no, "name": one.name} for one in preview.given_back],
         "result_consumed": preview.consumed,
         "version": preview.version,
+    }
+
+
+def migration_preview_document(preview: MigrationPreview) -> MigrationPreviewDocument:
+    return {
+        "way": preview.way,
+        "before": preview.before,
+        "state": preview.state,
+        "patch": patch_between(preview.before, preview.state),
+        "next": preview.next,
+        "nodes": [{"before": before, "after": after} for before, after in preview.nodes],
+        "begun": preview.begun,
+        "version": preview.run.version,
     }
 
 
@@ -1326,9 +1425,14 @@ def _progress(step: Step) -> ProgressDocument | None:
 
 
 def workflow_document(
-    workflow: Workflow, spent: Mapping[str, Spent] | None = None, taken: Sequence[Use] | None = None
+    workflow: Workflow,
+    spent: Mapping[str, Spent] | None = None,
+    *,
+    taken: Sequence[Use] | None = None,
+    versions: Mapping[str, Sequence[VersionRow]] | None = None,
 ) -> WorkflowDocument:
-    """spent: what all runs of each workflow used, taken: what is in use of limits, if that was asked for."""
+    """spent: what all runs of each workflow used, taken: what is in use of limits, versions: all there ever were, if that was
+    asked for."""
     document: WorkflowDocument = {
         "name": workflow.name,
         "title": workflow.title,
@@ -1342,6 +1446,8 @@ def workflow_document(
     }
     if spent is not None:
         document["usage"] = usage_document(spent.get(workflow.name, Spent()))
+    if versions is not None:
+        document["versions"] = [_version(row) for row in versions.get(workflow.name, ())]
     return document
 
 
@@ -1368,6 +1474,20 @@ def project_limit(project: Project, taken: Sequence[Use] | None = None) -> Proje
     if taken is not None:
         document["taken"] = sum(use.taken for use in taken if not use.workflow)
     return document
+
+
+def _version(row: VersionRow) -> VersionDocument:
+    return {
+        "version": row.version,
+        "fingerprint": row.fingerprint,
+        "registered_at": _text(row.registered_at) if row.registered_at else None,
+        "live_runs": row.live_runs,
+        "is_newest": row.is_newest,
+        "is_here": row.is_here,
+        "has_worker": row.has_worker,
+        "leads_to": row.leads_to,
+        "refused": row.refused,
+    }
 
 
 def _node(workflow: Workflow, name: str) -> WorkflowNode:

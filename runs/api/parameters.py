@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -48,6 +48,10 @@ class WorkflowList(Query):
     usage: Annotated[
         bool, Field(description="Sum up what all their runs used of paid models; needs the scope runs:read.")
     ] = False
+    versions: Annotated[
+        bool,
+        Field(description="Every version side by side, with its live runs; needs the scope runs:read."),
+    ] = False
 
 
 class Wait(Query):
@@ -76,6 +80,13 @@ class RunList(Query):
 
     status: Annotated[RunStatus | None, Field(description="Only runs of this status.")] = None
     workflow: Annotated[str | None, Field(max_length=100, description="Only runs of this workflow.")] = None
+    workflow_version: Annotated[
+        str | None, Field(max_length=60, description="Only runs at this version of it.")
+    ] = None
+    waiting_for: Annotated[
+        Literal["needs_migration"] | None,
+        Field(description="Only runs that wait for the code of their version."),
+    ] = None
     limit: Limit = PAGE
     cursor: Cursor = None
 

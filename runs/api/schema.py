@@ -73,8 +73,27 @@ IDEMPOTENCY_KEY: Final = OpenApiParameter(
     description="1 to 255 printable ASCII characters. For 24 hours the same key and body lead to the same run.",
 )
 PEOPLE: Final = ("not_found", "missing_scope", "not_a_candidate", "self_approval", "busy")
+WITHOUT_CODE: Final = (
+    "migration_missing",
+    "migration_failed",
+    "schema_newer_than_code",
+    "graph_changed_without_version",
+    "version_elsewhere",
+)
+MIGRATING: Final = (
+    "not_found",
+    "missing_scope",
+    *WITHOUT_CODE,
+    "unknown_version",
+    "step_executing",
+    "already_terminal",
+    "event_not_allowed",
+    "checkpoint_unreadable",
+    "erased",
+)
 STEERING: Final = (
     *PEOPLE,
+    *WITHOUT_CODE,
     "unknown_checkpoint",
     "checkpoint_removed",
     "checkpoint_unreadable",
@@ -89,8 +108,8 @@ FORKING: Final = (
     "not_found",
     "missing_scope",
     "busy",
+    *WITHOUT_CODE,
     "unknown_checkpoint",
-    "unknown_workflow",
     "checkpoint_removed",
     "checkpoint_unreadable",
     "erased",
@@ -98,6 +117,7 @@ FORKING: Final = (
 )
 ANSWERING: Final = (
     *PEOPLE,
+    *WITHOUT_CODE,
     "checkpoint_unreadable",
     "already_decided",
     "approval_closed",
@@ -108,6 +128,7 @@ ANSWERING: Final = (
     "schema_violation",
 )
 SUBMITTING: Final = (
+    "graph_changed_without_version",
     "input_required",
     "invalid_idempotency_key",
     "unknown_workflow",

@@ -24,6 +24,8 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/compare": views.Compare,
     "runs/<any_uuid:id>/state": views.RunState,
     "runs/<any_uuid:id>/retry": views.Retry,
+    "runs/<any_uuid:id>/migrate": views.Migrate,
+    "runs/<any_uuid:id>/migrate/preview": views.MigrationPreview,
     "runs/<any_uuid:id>/decide": views.DecideRun,
     "runs/<any_uuid:id>/cancel": views.Cancel,
     "runs/<any_uuid:id>/priority": views.Priority,

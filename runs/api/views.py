@@ -20,6 +20,7 @@ from runs.api.schema import (
     IDEMPOTENCY_KEY,
     IF_MATCH,
     KEEPING,
+    MIGRATING,
     OF_RUN,
     OF_SIGNAL,
     OF_SUBMISSION,
@@ -89,6 +90,8 @@ class Runs(Endpoint):
             actor_of(request).project.pk,
             status=wanted.status,
             workflow=wanted.workflow,
+            version=wanted.workflow_version,
+            without_code=wanted.waiting_for is not None,
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
@@ -179,7 +182,7 @@ class RunCheckpoint(Endpoint):
     def get(self, request: Request, id: UUID, no: int) -> Response:
         query(request, parameters.NoQuery)
         run = queries.run_mark(actor_of(request).project.pk, id)
-        return rendered(documents.checkpoint_document(queries.checkpoint(run.pk, no)))
+        return rendered(documents.checkpoint_document(queries.checkpoint(run, no)))
 
 
 class RunSteps(Endpoint):
@@ -515,6 +518,51 @@ class Retry(Endpoint):
         return _run(actor_of(request), run, status=202)
 
 
+class MigrationPreview(Endpoint):
+    reads = frozenset({"POST"})
+
+    @described(
+        operation_id="preview_migration",
+        summary="Look at what a migration would come to",
+        body=bodies.MigratePreviewBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.MigrationPreviewDocument},
+        errors=MIGRATING,
+        examples={"To the nearest version that is here": {}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.MigratePreviewBody)
+        preview = operations.preview_migration(actor=actor_of(request), run_id=id, to=body.to)
+        return rendered(documents.migration_preview_document(preview))
+
+
+class Migrate(Endpoint):
+    @described(
+        operation_id="migrate_run",
+        summary="Take a run to another version of its workflow",
+        description="By the migrations that lead there. What is parked, asked or waited for stays so; approvals keep their "
+        "ids and votes. A failed run can be retried afterwards.",
+        body=bodies.MigrateBody,
+        headers=[ID_PARAMETER, IF_MATCH],
+        answer_headers=OF_RUN,
+        answers={202: documents.RunDocument},
+        errors=[*MIGRATING, "busy", "stale_version", "reason_required"],
+        examples={"To the version that mends it": {"to": "2", "reason": "version 2 reads these orders"}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.MigrateBody)
+        run = operations.migrate(
+            actor=actor_of(request),
+            run_id=id,
+            to=body.to,
+            reason=body.reason,
+            version=parameters.version(request, body.version),
+        )
+        return _run(actor_of(request), run, status=202)
+
+
 class Cancel(Endpoint):
     @described(
         operation_id="cancel_run",
@@ -806,12 +854,15 @@ class Workflows(Endpoint):
     )
     def get(self, request: Request) -> Response:
         wanted, actor = query(request, parameters.WorkflowList), actor_of(request)
-        spent = taken = None
-        if wanted.usage:
+        if wanted.usage or wanted.versions:
             policies.check_scope(actor, "runs:read")
-            spent = queries.spent_by_workflow(actor.project.pk)
-            taken = store.taken(actor.project.pk)
-        items = [documents.workflow_document(flow, spent, taken) for flow in workflows.every()]
+        spent = queries.spent_by_workflow(actor.project.pk) if wanted.usage else None
+        taken = store.taken(actor.project.pk) if wanted.usage else None
+        versions = queries.versions(actor.project.pk) if wanted.versions else None
+        items = [
+            documents.workflow_document(flow, spent, taken=taken, versions=versions)
+            for flow in workflows.every()
+        ]
         return rendered({"items": items, "project": documents.project_limit(actor.project, taken)})
 
 

@@ -44,7 +44,8 @@ def begin_more(run: Aggregate, step: LiveStep, transition: Transition) -> None:
     assert outer is not None
     assert options is not None
     changed = {change.address: change.status for change in transition.steps}
-    items = [at.item_step(outer, index) for index in at.unfinished(at.lane_at(run.position, outer.lane))]
+    lane = at.lane_at(run.position, outer.lane)
+    items = [at.item_step(lane, outer, index) for index in at.unfinished(lane)]
     status = {item.address: changed.get(item.address, run.rows.get(item.address)) for item in items}
     begun = [item for item in items if status[item.address] in LIVE_STEPS]
     busy = [item for item in begun if status[item.address] != StepStatus.WAITING]

@@ -65,7 +65,8 @@ def _behind(
     prefix = f"{outer.node}/" if outer else ""
     for node, answer in here["answers"].items():
         address = asked.get(str(answer.get("approval")))
-        if address and here["step"] == at.address_of(prefix + here["node"], [address]):
+        named = here.get("made_as", prefix + here["node"])
+        if address and here["step"] == at.address_of(named, [address]):
             return node, prefix + node
     return None
 

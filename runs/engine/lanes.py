@@ -185,6 +185,11 @@ class Lanes:
         self._split(lane, moves)
         self._settle()
 
+    def stand(self) -> None:
+        """Let joins go on that need not wait any more: of a position that was not made by this graph."""
+        if "segments" in self.scope:
+            self._settle()
+
     def fold(self) -> None:
         """If one lane is left and nothing conflicts, its log goes into the base."""
         if "segments" not in self.scope or len(self.scope["order"]) != 1:
@@ -229,7 +234,7 @@ class Lanes:
 
     def _leave(self, lane: str) -> None:
         here = self._lane(lane)
-        for left in ("status", "slot", "fan", "scope"):
+        for left in ("status", "slot", "fan", "scope", "made_as"):
             if left in here:
                 self.recorder.remove([*self._at(lane), left])
 
@@ -428,7 +433,8 @@ def open_fan(recorder: Recorder, step: LiveStep, *, count: int, at_once: int) ->
     recorder.put([*lane, "fan"], {"n": count, "at_once": at_once, "results": {}})
     holder = at.holder(recorder.document, step.lane)
     recorder.put([*holder, "commits"], at.look_at(recorder.document, holder)["commits"] + 1)
-    return [at.item_step(step, index) for index in range(min(count, at_once))]
+    here = at.lane_at(recorder.document, step.lane)
+    return [at.item_step(here, step, index) for index in range(min(count, at_once))]
 
 
 def finish_item(recorder: Recorder, step: LiveStep, result: Json) -> bool:

@@ -10,7 +10,8 @@ state). A scope with one lane keeps the
 state in its base. Once it splits it has segments (see `merging`), and each lane has `segment`, its own counts of `visits`
 and `commits`, so that what one lane does to itself touches no other lane's paths, and a `status`: live (left out),
 arrived (at the join `slot`, its `step` done) or ended. A lane inside a fan-out has `fan` (how many items, finished
-results), one inside a nested workflow has a `scope` of its own. A scope without lanes has ended.
+results), one inside a nested workflow has a `scope` of its own. A scope without lanes has ended. `made_as`: the name that the
+node had when the step's address was made, if a migration has renamed it since.
 
 Leases, attempts, open waits and approvals are not in it: they are rows, and every live step of a position is stored as to
 do. Outside of the document a lane is named by its path: `0`, `4f0c.../0` in a nested workflow, `0#3` for the item of a
@@ -166,7 +167,7 @@ def live_steps(position: Document) -> list[LiveStep]:
     found = []
     for step, lane in _walk(position["root"], "", ""):
         if is_fanning(lane):
-            found += [item_step(step, index) for index in unfinished(lane)[: lane["fan"]["at_once"]]]
+            found += [item_step(lane, step, index) for index in unfinished(lane)[: lane["fan"]["at_once"]]]
         elif not is_nesting(lane):
             found.append(step)
     return found
@@ -183,7 +184,7 @@ def all_steps(position: Document) -> list[LiveStep]:
     for step, lane in _walk(position["root"], "", ""):
         found.append(step)
         if is_fanning(lane):
-            found += [item_step(step, index) for index in unfinished(lane)]
+            found += [item_step(lane, step, index) for index in unfinished(lane)]
     return found
 
 
@@ -198,10 +199,10 @@ def _walk(scope: Document, lane_prefix: str, node_prefix: str) -> Iterator[tuple
                 yield from _walk(lane["scope"], f"{step.lane}/", f"{step.node}/")
 
 
-def item_step(step: LiveStep, index: int) -> LiveStep:
-    return LiveStep(
-        f"{step.lane}#{index}", step.node, item_address(step.node, step.address, index), step.visit
-    )
+def item_step(lane: Document, step: LiveStep, index: int) -> LiveStep:
+    """The step of an item of a fan-out. lane: where the fan-out's own step stands."""
+    named = lane.get("made_as", step.node)
+    return LiveStep(f"{step.lane}#{index}", step.node, item_address(named, step.address, index), step.visit)
 
 
 def is_nesting(lane: Document) -> bool:

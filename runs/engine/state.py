@@ -122,6 +122,21 @@ class StateSchema:
             raise _unprocessable(error) from None
         return stored
 
+    def adopt(self, document: object) -> dict[str, Json]:
+        """A document that was made for this schema by a migration: checked, complete, with defaults. Raises a `StepError`."""
+        if not isinstance(document, Mapping):
+            kind = type(document).__name__
+            raise SchemaViolation(
+                f"A migration returns the whole state as a dict, not {kind}.", path="", type=kind
+            )
+        try:
+            value = self.model.model_validate(dict(document), extra="forbid", by_alias=False, by_name=True)
+        except ValidationError as error:
+            raise SchemaViolation(
+                f"The migrated state does not fit {self.model.__name__}.", errors=problems_of(error)
+            ) from None
+        return self.dump(value)
+
     def dump(self, value: BaseModel) -> dict[str, Json]:
         """A model instance as a JSON document, by field names. Raises `StateNotStorable`."""
         stored = _stored(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from runs.engine import position as at
 from runs.engine.canonical import Json, digest
 from runs.engine.patch import Op
@@ -15,6 +17,7 @@ from runs.engine.state import Write
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.engine.waits import Satisfied, Wanted
 from runs.engine.workflow import Workflow
+from runs.errors import HitlError
 
 UNDO: Final = "undo-"  # how the address begins of a step that takes a call back
 
@@ -46,6 +49,28 @@ class Aggregate:
         return at.workflow_of(self.workflow, self.position, lane)
 
 
+class WithoutCode(Aggregate):
+    """A run whose code is not here. What needs none (a timer, a signal, a take-over) can be done; what asks for it raises why."""
+
+    __slots__ = ("absence",)
+
+    def __init__(self, absence: HitlError, **facts: Any) -> None:
+        self.absence = absence
+        super().__init__(workflow=_NOBODYS, **facts)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "workflow":
+            raise object.__getattribute__(self, "absence")
+        return super().__getattribute__(name)
+
+
+class _Nothing(BaseModel):
+    pass
+
+
+_NOBODYS = Workflow("nobodys", state=_Nothing)
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     kind: str
@@ -75,12 +100,16 @@ class StepChange:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something a step waits for: an approval, or the time to try again. `delay` in seconds, None for no due time."""
+    """Something a step waits for: an approval, or the time to try again. `delay` in seconds, None for no due time.
+
+    Without an address it is the run that waits: for the code of its version, `facts` say why.
+    """
 
     address: str
     node: str
     kind: str
     delay: float | None = None
+    facts: dict[str, Json] | None = None
 
     def due(self, moment: datetime) -> datetime | None:
         return None if self.delay is None else moment + timedelta(seconds=self.delay)
@@ -129,6 +158,17 @@ def is_undo(address: str) -> bool:
     return address.startswith(UNDO)
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The run is at another version of its workflow. nodes: the new names of unfinished steps whose node was renamed, by
+    address."""
+
+    from_version: str
+    to_version: str
+    fingerprint: str
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Transition:
     """What one command changes. Stored in one transaction, or not at all.
@@ -163,6 +203,7 @@ class Transition:
     paused: dict[str, Json] | None = None
     ending: dict[str, Json] | None = None
     undo: list[Undo] = field(default_factory=list)
+    moved: Moved | None = None
 
     @property
     def ready(self) -> list[str]:

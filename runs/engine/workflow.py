@@ -44,6 +44,7 @@ from runs.engine.limits import (
 )
 from runs.engine.retry import ONCE, Retry
 from runs.engine.state import StateSchema
+from runs.engine.versions import Carry, Migration, by_start
 from runs.errors import WorkflowError
 
 DECISIONS: Final = ("approve", "edit", "reject", "respond")
@@ -258,6 +259,7 @@ class Workflow:
         self.nodes = Nodes()
         self.ways: dict[str, Way] = {}
         self.error_ways: dict[str, str] = {}
+        self.migrations: list[Migration] = []
 
     def __repr__(self) -> str:
         return f"<Workflow {self.name} version {self.version}>"
@@ -519,6 +521,57 @@ class Workflow:
             limit=self.name_of(limit) if limit else None,
         )
 
+    @overload
+    def migrate(
+        self,
+        function: Function,
+        /,
+        *,
+        from_version: int | str,
+        to: int | str | None = None,
+        nodes: Mapping[str, Target] | None = None,
+        inside: Mapping[str, Carry] | None = None,
+    ) -> Function: ...
+    @overload
+    def migrate(
+        self,
+        /,
+        *,
+        from_version: int | str,
+        to: int | str | None = None,
+        nodes: Mapping[str, Target] | None = None,
+        inside: Mapping[str, Carry] | None = None,
+    ) -> Callable[[Function], Function]: ...
+    def migrate(
+        self,
+        function: Function | None = None,
+        /,
+        *,
+        from_version: int | str,
+        to: int | str | None = None,
+        nodes: Mapping[str, Target] | None = None,
+        inside: Mapping[str, Carry] | None = None,
+    ) -> Function | Callable[[Function], Function]:
+        """Declare how runs of an older version come to this one. `function(document)` returns the state as this version has it.
+
+        from_version: the version they were at. to: the version they come to (default this workflow's), so that a version whose
+        code is gone keeps its link in the chain. nodes: new names by old ones, of nodes that were renamed, or whose work another
+        one does now. inside: for nested workflows that are under way, `function(document)` by the node around them.
+        The function is pure: it is given a whole state (a dict of its own), of every lane and for every look at an old one.
+        """
+
+        def declare(carry: Function) -> Function:
+            start, end = str(from_version), self.version if to is None else str(to)
+            if start == end:
+                raise WorkflowError(f"{self.name}: a migration leads from version {start} to itself.")
+            names = {old: self.name_of(new) for old, new in (nodes or {}).items()}
+            made = Migration(self.name, start, end, carry, names, dict(inside or {}))
+            by_start([*self.migrations, made])
+            self.migrations.append(made)
+            return carry
+
+        return declare(function) if function else declare
+
     def _add(self, node: Node) -> None:
         if not _NAME.match(node.name) or node.name in (START, END):
             raise WorkflowError(
@@ -622,6 +675,8 @@ class Workflow:
         for node in self.nodes.values():
             self._check_node(node)
         _ = self.graph, self.schema, self.input_schema
+        for migration in self.migrations:
+            self._check_migration(migration)
         lost = sorted(set(self.input_model.model_fields) - set(self.state_model.model_fields))
         if lost:
             raise WorkflowError(
@@ -655,6 +710,18 @@ class Workflow:
             self._check_fan_out(node, node.fan_out)
         if node.subflow:
             self._check_subflow(node, node.subflow)
+
+    def _check_migration(self, migration: Migration) -> None:
+        """What it leads to must be there, if that is this version."""
+        if migration.to_version != self.version:
+            return
+        for node in migration.nodes.values():
+            try:
+                _ = self.nodes[node]
+            except KeyError:
+                raise WorkflowError(
+                    f"{self.name}: {migration} leads to {node!r}, which is no node.", node=node
+                ) from None
 
     def _check_fan_out(self, node: Node, options: FanOut) -> None:
         if options.concurrency < 1 or (options.max_open is not None and options.max_open < 1):

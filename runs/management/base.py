@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
@@ -13,23 +13,30 @@ from runs.models import Project
 
 
 class DataCommand(BaseCommand):
-    """A command whose `run` may raise what operations raise, and may find the database away or empty."""
+    """A command whose `run` may raise what operations raise, and may find the database away or empty.
+
+    trouble: its exit status then.
+    """
+
+    trouble: ClassVar[int] = 1
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             self.run(*args, **options)
         except HitlError as error:
             lines = [error.detail, *(f"  {problem.path}: {problem.message}" for problem in error.errors)]
-            raise CommandError("\n".join(lines)) from error
+            raise CommandError("\n".join(lines), returncode=self.trouble) from error
         except OperationalError as error:
             said = str(error).strip().splitlines()[0]
             raise CommandError(
-                f"The database does not answer; `make up` starts one. It said: {said}"
+                f"The database does not answer; `make up` starts one. It said: {said}",
+                returncode=self.trouble,
             ) from error
         except ProgrammingError as error:
             said = str(error).strip().splitlines()[0]
             raise CommandError(
-                f"The database lacks tables; `manage.py migrate` makes them. It said: {said}"
+                f"The database lacks tables; `manage.py migrate` makes them. It said: {said}",
+                returncode=self.trouble,
             ) from error
 
     def run(self, *args: Any, **options: Any) -> None:

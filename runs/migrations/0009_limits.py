@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0007_time_travel"),
+        ("runs", "0008_control"),
     ]
 
     operations = [

@@ -60,7 +60,8 @@ class WorkerChild(models.Model):
     """A process that runs steps. It holds the session advisory lock of its id for as long as it lives.
 
     family: the processes that one worker has started. leaving_at: when it was asked to end; what is still unfinished when it
-    has gone was handed over, not crashed.
+    has gone was handed over, not crashed. code: the versions that it has and those it would migrate (`workflows.code`); null if
+    it did not say.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -71,10 +72,12 @@ class WorkerChild(models.Model):
     suspected_at = models.DateTimeField(null=True)
     leaving_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
+    code = models.JSONField(null=True)
 
     class Meta:
         indexes = [
-            models.Index(fields=["id"], condition=models.Q(gone_at__isnull=True), name="worker_child_live")
+            models.Index(fields=["id"], condition=models.Q(gone_at__isnull=True), name="worker_child_live"),
+            models.Index(fields=["gone_at"], name="worker_child_gone"),
         ]
 
 

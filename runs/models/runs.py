@@ -14,20 +14,24 @@ from runs.models.people import ApiToken, Project, User
 RUN_STATUSES = [(status.value, status.value) for status in RunStatus]
 ENDED = sorted(status.value for status in TERMINAL)  # a set has no order that a migration could keep
 STEP_STATUSES = [(status.value, status.value) for status in StepStatus]
-WAIT_KINDS = ("approval", "retry", "timer", "signal", "child")
+WAIT_KINDS = ("approval", "retry", "timer", "signal", "child", "needs_migration")
 ENTRY_KINDS = ("call", "sleep", "signal", "answer", "child", "first")
-CHECKPOINT_KINDS = ("input", "step", "answer", "edit", "signal")
+CHECKPOINT_KINDS = ("input", "step", "answer", "edit", "signal", "migration")
 IN_LINE = Q(status="queued", admitted_at__isnull=True)
 
 
 class WorkflowVersion(models.Model):
-    """A workflow as it was first registered under a name and version: graph and schemas, for pictures and for checks."""
+    """A workflow as it was first registered under a name and version: graph and schemas, for pictures and for checks.
+
+    refused: the newest attempt to register it with another graph (fingerprint, changes, at); gone once its own is back.
+    """
 
     name = models.CharField(max_length=100)
     version = models.CharField(max_length=60)
     fingerprint = models.CharField(max_length=16)
     shape = models.TextField()
     registered_at = models.DateTimeField(db_default=Now())
+    refused = models.JSONField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["name", "version"], name="workflow_version_once")]
@@ -116,6 +120,11 @@ class Run(models.Model):
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
             models.Index(fields=["id"], condition=Q(status="paused"), name="run_paused"),
+            models.Index(
+                fields=["workflow", "workflow_version", "fingerprint"],
+                condition=Q(finished_at__isnull=True),
+                name="run_live_by_version",
+            ),
             models.Index(fields=["parent"], condition=Q(parent__isnull=False), name="run_of_parent"),
             models.Index(fields=["root"], condition=Q(root__isnull=False), name="run_of_root"),
             models.Index(
@@ -278,7 +287,7 @@ class Checkpoint(models.Model):
     no = models.IntegerField()
     branch = models.IntegerField()
     parent = models.IntegerField(null=True)
-    kind = models.CharField(max_length=8)
+    kind = models.CharField(max_length=10)
     node = models.CharField(max_length=100, default="")
     address = models.CharField(max_length=32, default="")
     epoch = models.IntegerField()
@@ -298,6 +307,18 @@ class Checkpoint(models.Model):
                 name="checkpoint_patch_or_snapshot",
             ),
         ]
+
+
+class Migrated(models.Model):
+    """A checkpoint at which a run came to another version of its workflow; those before it are stored as the version before."""
+
+    pk = models.CompositePrimaryKey("run_id", "checkpoint")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="migrations", db_index=False)
+    checkpoint = models.IntegerField()
+    branch = models.IntegerField()
+    from_version = models.CharField(max_length=60)
+    to_version = models.CharField(max_length=60)
+    at = models.DateTimeField()
 
 
 class Event(models.Model):
@@ -465,6 +486,7 @@ class Wait(models.Model):
 
     name, occurrence: the place of its answer in the journal; empty for an approval node and a retry. label, race, position:
     as which of several, in which `first_of`, in which order. after: the head when it was asked for. digest: of what was asked.
+    Of kind needs_migration it is the run that waits, for the code of its version: no address; facts say why.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -472,7 +494,7 @@ class Wait(models.Model):
     branch = models.IntegerField()
     address = models.CharField(max_length=32)
     node = models.CharField(max_length=100)
-    kind = models.CharField(max_length=10)
+    kind = models.CharField(max_length=16)
     name = models.CharField(max_length=200, db_default="", default="")
     occurrence = models.CharField(max_length=100, db_default="", default="")
     label = models.CharField(max_length=100, db_default="", default="")
@@ -481,6 +503,7 @@ class Wait(models.Model):
     after = models.IntegerField(db_default=0, default=0)
     digest = models.CharField(max_length=64, db_default="", default="")
     schema = models.JSONField(null=True)
+    facts = models.JSONField(null=True)
     child = models.ForeignKey(
         Run, on_delete=models.SET_NULL, null=True, related_name="awaited_by", db_index=False
     )
@@ -498,6 +521,11 @@ class Wait(models.Model):
                 fields=["child"],
                 condition=Q(closed_at__isnull=True, child__isnull=False),
                 name="wait_for_child",
+            ),
+            models.Index(
+                fields=["run"],
+                condition=Q(closed_at__isnull=True, kind="needs_migration"),
+                name="wait_for_code",
             ),
         ]
         constraints = [

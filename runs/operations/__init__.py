@@ -10,6 +10,7 @@ from runs.operations.forking import Forked, fork, label_branch
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.limiting import limit_project, prioritise
 from runs.operations.pausing import pause, resume
+from runs.operations.preflight import Line, Preflight, preflight
 from runs.operations.previewing import (
     CallPreview,
     CancelPreview,
@@ -23,12 +24,13 @@ from runs.operations.previewing import (
     preview_rewind,
 )
 from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
-from runs.operations.registering import register_workflows
+from runs.operations.registering import register_or_stop, register_workflows
 from runs.operations.signalling import Signalled, signal
 from runs.operations.steering import cancel, edit_state, retry, rewind
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.tokens import create_token, revoke_token
+from runs.operations.versioning import MigrationPreview, migrate, preview_migration, try_migration
 from runs.operations.waking import wake_parent
 from runs.operations.working import advance, advance_alone
 
@@ -48,7 +50,10 @@ __all__ = [
     "Idempotency",
     "Item",
     "Kept",
+    "Line",
+    "MigrationPreview",
     "Order",
+    "Preflight",
     "RetryPreview",
     "RewindPreview",
     "Side",
@@ -77,13 +82,17 @@ __all__ = [
     "leave",
     "let_in",
     "limit_project",
+    "migrate",
     "only_approval",
     "pause",
+    "preflight",
     "preview_cancel",
     "preview_fork",
+    "preview_migration",
     "preview_retry",
     "preview_rewind",
     "prioritise",
+    "register_or_stop",
     "register_workflows",
     "release",
     "resume",
@@ -97,6 +106,7 @@ __all__ = [
     "stop_soon",
     "submit",
     "sweep",
+    "try_migration",
     "wake_parent",
     "worker",
 ]

@@ -18,10 +18,10 @@ from runs.errors import (
     SelectionChanged,
 )
 from runs.models import Checkpoint, Run, Step
-from runs.operations.door import as_uuid
+from runs.operations.door import as_uuid, check_reason
 from runs.operations.pausing import check_pause, check_resume, pause, resume
 from runs.operations.previewing import check_calls, is_consumed, preview_retry, rewindable
-from runs.operations.steering import cancel, check_cancellable, check_reason, retry, rewind
+from runs.operations.steering import cancel, check_cancellable, retry, rewind
 from runs.policies import Actor
 from runs.queries import RunFilter
 

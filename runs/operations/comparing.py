@@ -113,7 +113,9 @@ def _run_of(actor: Actor, run: Run, where: At) -> Run:
 def _side(run: Run, where: At) -> Side:
     checkpoint = _checkpoint(run, where)
     line = store.lineage_at(run.pk, checkpoint)
-    side = Side(run, checkpoint, next(iter(line)), store.read_position(run.pk, checkpoint))
+    stored = store.version_at(run, checkpoint)
+    position = queries.as_here(run, store.read_position(run.pk, checkpoint), stored=stored).position
+    side = Side(run, checkpoint, next(iter(line)), position)
     way = list(_way(run, line))
     _add_steps(side, way)
     _add_calls(side, way)

@@ -41,6 +41,7 @@ from runs.errors import (
 from runs.models import Approval, Revision, Run, Step, Vote, Wait
 from runs.operations import answering
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
+from runs.operations.versioning import noting, with_code
 from runs.policies import SYSTEM, Actor
 
 EDITED: Final = "edited"  # why an approval closed whose edit is checked again
@@ -193,6 +194,7 @@ def expire_question(run: Run, wait: Wait, moment: datetime) -> None:
 
 def _expire(run: Run, approval: Approval, moment: datetime) -> None:
     assert approval.due_at is not None
+    _bring_up(run, approval)
     said, results = timed_out(approval.content, approval.options)
     _vote(approval, None, "timeout", said, [], "", "system", decisive=True, results=results)
     because = f"no answer before {approval.due_at.isoformat()}"
@@ -227,7 +229,10 @@ def _approval_id(answer: Answer) -> uuid.UUID:
 def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> list[Decided]:
     """All answers of one run, in one transaction. A damaged approval or checkpoint is dealt with after it was refused."""
     try:
-        with verb(actor, "decide", ",".join(str(answer.approval_id) for answer in answers)):
+        with (
+            noting(run_id),
+            verb(actor, "decide", ",".join(str(answer.approval_id) for answer in answers)),
+        ):
             run = locked_run(run_id)
             moment = store.now()
             decided = [_decide_one(actor, run, answer, moment) for answer in answers]
@@ -272,6 +277,8 @@ def _record(
     actor: Actor, run: Run, approval: Approval, answer: Answer, judged: Judged, moment: datetime
 ) -> Decided:
     """Store the vote, and if it decides, let the run go on: in the same transaction."""
+    if judged.decided is not None:
+        _bring_up(run, approval)
     _vote(
         approval,
         actor,
@@ -316,6 +323,7 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
     decision = _decision(
         approval, "edit", actor.as_dict(), EDITED, answer.comment, store.now(), judged.results
     )
+    _bring_up(run, approval)
     facts = aggregate(run, address=approval.address)
     transition = machine.recheck(facts, _step(facts, approval), {**decision, "edited": True})
     commit(run, transition, position=facts.position, actor=actor.as_dict())
@@ -362,6 +370,14 @@ def _answer_body(
     """What was asked in the middle of code is answered there: no edge of the graph is taken."""
     told = given.of_decision(outcome, decision, on_timeout=str(approval.options.get("on_timeout")))
     answering.answer(run, facts, answering.wait_for(run, approval), told, actor)
+
+
+def _bring_up(run: Run, approval: Approval) -> None:
+    """An outcome leads somewhere only by the code of the run; a migration may have renamed the node that asks."""
+    at_first = run.workflow_version
+    with_code(run)
+    if run.workflow_version != at_first:
+        approval.refresh_from_db(fields=["node"])
 
 
 def _step(facts: Aggregate, approval: Approval) -> LiveStep:

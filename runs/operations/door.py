@@ -7,18 +7,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.conf import settings
 from django.db import Error, transaction
 
 from runs import dispatch, queries, store, workflows
-from runs.engine import canonical
+from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.engine.compensation import put_off
 from runs.engine.status import RunStatus, StepStatus
-from runs.engine.transition import Aggregate, Transition, Undo
-from runs.errors import Forbidden, NotFound
+from runs.engine.transition import Aggregate, Transition, Undo, WithoutCode
+from runs.errors import (
+    Forbidden,
+    HitlError,
+    MigrationMissing,
+    NotFound,
+    ReasonRequired,
+    StaleVersion,
+    VersionRequired,
+)
 from runs.models import AuditEntry, Project, Run, Step
 from runs.operations.admitting import let_in_soon
 from runs.policies import Actor
+
+MAX_REASON = 2_000
 
 
 @contextmanager
@@ -110,26 +121,37 @@ def _to_take_back(run: Run, transition: Transition, compensate: bool) -> list[Un
     return []
 
 
+def pinned_code(run: Run) -> Workflow | None:
+    """The code of a run's own version, if this process has it with the graph that the run started with."""
+    return workflows.pinned(run.workflow, run.workflow_version, run.fingerprint, lenient=settings.DEBUG)
+
+
 def aggregate(
-    run: Run, position: dict[str, Any] | None = None, *, address: str | None = None, lane: str | None = None
+    run: Run,
+    position: dict[str, Any] | None = None,
+    *,
+    address: str | None = None,
+    lane: str | None = None,
+    workflow: Workflow | None = None,
 ) -> Aggregate:
     """A locked run as the engine sees it, standing at its head (or at `position`).
 
-    address, lane: the step or lane that acts; its state is in `values`. Without them there are no values.
+    address, lane: the step or lane that acts; its state is in `values`. Without them there are no values. workflow: the code
+    to see it with (default that of its version; if that is not here, whatever asks for it raises `MigrationMissing`).
     """
-    workflow = workflows.get(run.workflow, run.workflow_version)
     document = position if position is not None else store.read_position(run.pk, run.head)
     steps = at.all_steps(document)
-    facts = Aggregate(
-        run_id=str(run.pk),
-        workflow=workflow,
-        status=run.status,
-        epoch=run.epoch,
-        branch=run.branch,
-        position=document,
-        values={},
-        draining=run.error is not None and not run.is_terminal,
-    )
+    told: dict[str, Any] = {
+        "run_id": str(run.pk),
+        "status": run.status,
+        "epoch": run.epoch,
+        "branch": run.branch,
+        "position": document,
+        "values": {},
+        "draining": run.error is not None and not run.is_terminal,
+    }
+    code = workflow or pinned_code(run)
+    facts = WithoutCode(_absent(run), **told) if code is None else Aggregate(workflow=code, **told)
     if len(steps) > 1 or run.status == RunStatus.FAILED:
         _add_rows(facts, run, [step.address for step in steps])
     else:
@@ -141,6 +163,14 @@ def aggregate(
     return facts
 
 
+def _absent(run: Run) -> HitlError:
+    return MigrationMissing(
+        f"This process does not have version {run.workflow_version} of {run.workflow}.",
+        workflow=run.workflow,
+        version=run.workflow_version,
+    )
+
+
 def _add_rows(facts: Aggregate, run: Run, addresses: list[str]) -> None:
     rows = store.unfinished_rows(run, addresses)
     facts.rows = {row.address: row.status for row in rows}
@@ -150,3 +180,23 @@ def _add_rows(facts: Aggregate, run: Run, addresses: list[str]) -> None:
         for row in rows
         if row.status == StepStatus.FAILED
     }
+
+
+# ---- what several verbs ask of a request
+
+
+def check_version(run: Run, version: int | None) -> None:
+    if version is None:
+        raise VersionRequired("Send the version of the run that you saw.", version=run.version)
+    if version != run.version:
+        raise StaleVersion(
+            f"You saw version {version} of the run; version {run.version} is there now.", version=run.version
+        )
+
+
+def check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise ReasonRequired("Give a reason; it stands in the history.")
+    if len(reason) > MAX_REASON:
+        raise ReasonRequired(f"A reason has at most {MAX_REASON:,} characters.")
+    canonical.check(reason)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from runs import policies, store, workflows
+from runs import policies, store
 from runs.engine import Workflow, canonical, forking, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
@@ -15,10 +14,11 @@ from runs.engine.limits import Place
 from runs.engine.steering import lane_to_edit
 from runs.errors import BadRequest, UnknownBranch
 from runs.models import Branch, JournalEntry, Run, Slot
-from runs.operations.door import aggregate, commit, locked_run, verb
+from runs.operations.door import aggregate, check_reason, commit, locked_run, pinned_code, verb
 from runs.operations.previewing import asked_at, rewindable, still_there
-from runs.operations.steering import check_reason
+from runs.operations.registering import version_for
 from runs.operations.submitting import Idempotency, begin_fork, earlier, stand_in_line
+from runs.operations.versioning import Standing
 from runs.policies import Actor
 
 MAX_LABEL = 100
@@ -54,14 +54,13 @@ def fork(
         policies.check_fork(actor, origin)
         check_reason(reason)
         canonical.check(dict(changes or {}))
-        position = rewindable(origin, checkpoint)
-        workflow = workflows.get(origin.workflow, origin.workflow_version)
-        run = _fork_of(origin, checkpoint)
+        stood = rewindable(origin, checkpoint)
+        run = _fork_of(origin, checkpoint, stood.workflow)
         if idempotency and not store.take_key(
             actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
         ):
             return Forked(earlier(actor, idempotency), replayed=True)
-        _begin(origin, run, workflow, position, actor=actor, reason=reason)
+        _begin(origin, run, stood, actor=actor, reason=reason)
         if changes:
             _edit(run, actor, changes, reason, lane)
         run.refresh_from_db()
@@ -84,14 +83,15 @@ def label_branch(*, actor: Actor, run_id: uuid.UUID | str, branch: int, label: s
         return found
 
 
-def _fork_of(origin: Run, checkpoint: int) -> Run:
-    """The row of a fork, not stored yet. It belongs to no parent: nobody waits for it."""
+def _fork_of(origin: Run, checkpoint: int, workflow: Workflow) -> Run:
+    """The row of a fork, not stored yet, at the code its origin goes on with. It belongs to no parent: nobody waits for it."""
+    own = pinned_code(origin) is workflow
     return Run(
         id=uuid.uuid4(),
         project_id=origin.project_id,
         workflow=origin.workflow,
-        workflow_version=origin.workflow_version,
-        fingerprint=origin.fingerprint,
+        workflow_version=origin.workflow_version if own else version_for(workflow),
+        fingerprint=origin.fingerprint if own else workflow.fingerprint,
         forked_from=origin,
         forked_checkpoint=checkpoint,
         requester=origin.requester,
@@ -104,16 +104,16 @@ def _fork_of(origin: Run, checkpoint: int) -> Run:
     )
 
 
-def _begin(
-    origin: Run, run: Run, workflow: Workflow, position: dict[str, Any], *, actor: Actor, reason: str
-) -> None:
-    checkpoint = run.forked_checkpoint
+def _begin(origin: Run, run: Run, stood: Standing, *, actor: Actor, reason: str) -> None:
+    checkpoint, position, workflow = run.forked_checkpoint, stood.position, stood.workflow
     assert checkpoint is not None
     under_way = at.all_steps(position)
     forking.detach(workflow, position, asked_at(origin, position))
     kept = still_there(under_way, position)
     handed = store.handed_down(origin.pk, checkpoint, kept)
     facts: dict[str, Json] = {"from": str(origin.pk), "checkpoint": checkpoint, "reason": reason}
+    if stood.way:
+        facts["migrated"] = [stood.way[0].from_version, *(step.to_version for step in stood.way)]
     begin_fork(
         run,
         position,

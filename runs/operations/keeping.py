@@ -27,8 +27,7 @@ from runs.errors import (
 )
 from runs.models import LegalHold, OperationalNote, Project, RetentionPolicy, Run
 from runs.models.keeping import DAYS
-from runs.operations.door import audit_command, locked_run, verb
-from runs.operations.steering import check_reason, check_version
+from runs.operations.door import audit_command, check_reason, check_version, locked_run, verb
 from runs.policies import Actor
 
 RETENTION_BEAT: Final = "retention"

@@ -12,8 +12,7 @@ from runs.engine.limits import LARGEST, OF_PROJECT
 from runs.errors import BadRequest
 from runs.models import Project, Run, Slot
 from runs.operations.admitting import let_in, let_in_soon
-from runs.operations.door import audit_command, commit, locked_run, verb
-from runs.operations.steering import MAX_REASON
+from runs.operations.door import MAX_REASON, audit_command, commit, locked_run, verb
 from runs.operations.submitting import checked_priority
 from runs.policies import Actor
 

@@ -10,8 +10,7 @@ from runs import policies, store
 from runs.engine import canonical, pausing
 from runs.errors import AlreadyTerminal, Compensating, PausedAbove
 from runs.models import Run
-from runs.operations.door import commit, locked_run, verb
-from runs.operations.steering import MAX_REASON
+from runs.operations.door import MAX_REASON, commit, locked_run, verb
 from runs.policies import SYSTEM, Actor
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runs import policies, queries, store, workflows
+from runs import policies, queries, store
 from runs.engine import canonical, compensation, forking, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
@@ -25,6 +25,7 @@ from runs.errors import (
 )
 from runs.models import Approval, Child, JournalEntry, Run, Signal, Step, Wait
 from runs.operations.door import aggregate, as_uuid
+from runs.operations.versioning import Standing, standing
 from runs.policies import Actor
 from runs.store import CallAt
 
@@ -148,7 +149,7 @@ def preview_rewind(
     run = queries.run(actor.project.pk, as_uuid(run_id))
     policies.check_steer(actor, run)
     check_calls(calls)
-    position = rewindable(run, checkpoint)
+    position = rewindable(run, checkpoint).position
     line = store.lineage(run.pk, run.branch)
     apart = set(exceptions)
     preview = RewindPreview(
@@ -199,8 +200,8 @@ def preview_fork(*, actor: Actor, run_id: uuid.UUID | str, checkpoint: int) -> F
     """What a fork at this checkpoint would start with."""
     run = queries.run(actor.project.pk, as_uuid(run_id))
     policies.check_fork(actor, run)
-    position = rewindable(run, checkpoint)
-    workflow = workflows.get(run.workflow, run.workflow_version)
+    stood = rewindable(run, checkpoint)
+    position, workflow = stood.position, stood.workflow
     void = len(forking.decisions(position))
     going_on = at.all_steps(position)
     again = forking.detach(workflow, position, asked_at(run, position))
@@ -242,9 +243,9 @@ def preview_retry(*, actor: Actor, run_id: uuid.UUID | str) -> RetryPreview:
 # ---- what the verbs themselves check alike
 
 
-def rewindable(run: Run, checkpoint: int) -> dict[str, Any]:
-    """The position of a checkpoint at which something is to do. Raises `UnknownCheckpoint`, `NothingToRun`, or `Compensated`
-    where it builds on a call that was taken back."""
+def rewindable(run: Run, checkpoint: int) -> Standing:
+    """A checkpoint at which something is to do, as the code that is here has it. Raises `UnknownCheckpoint`, `NothingToRun`,
+    `Compensated` where it builds on a call that was taken back, or why it cannot be brought to that code."""
     check_steady(run)
     if not 0 <= checkpoint < 2**31:
         raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
@@ -254,7 +255,7 @@ def rewindable(run: Run, checkpoint: int) -> dict[str, Any]:
     gone = store.taken_back(run)
     if gone:
         compensation.check_standing(gone, store.lineage_at(run.pk, checkpoint))
-    return position
+    return standing(run, checkpoint, position)
 
 
 def check_steady(run: Run) -> None:

@@ -40,7 +40,9 @@ class Worker:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.keeper = store.Keeper(socket.gethostname(), self.pid, FAMILY, queues=workflows.queues_served())
+        self.keeper = store.Keeper(
+            socket.gethostname(), self.pid, FAMILY, workflows.code(), queues=workflows.queues_served()
+        )
         self.id = self.keeper.id
         self.stopping = False
         self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it

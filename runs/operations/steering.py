@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from runs import policies, store
-from runs.engine import canonical, compensation, machine
+from runs.engine import canonical, compensation, machine, migrating
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.status import LIVE_STEPS
@@ -18,13 +18,20 @@ from runs.errors import (
     AlreadyTerminal,
     BadRequest,
     Compensating,
-    ReasonRequired,
     ResultConsumed,
     StaleVersion,
-    VersionRequired,
 )
 from runs.models import Run
-from runs.operations.door import aggregate, commit, locked_run, verb
+from runs.operations.door import (
+    MAX_REASON,
+    aggregate,
+    as_uuid,
+    check_reason,
+    check_version,
+    commit,
+    locked_run,
+    verb,
+)
 from runs.operations.previewing import (
     calls_after,
     check_calls,
@@ -35,10 +42,10 @@ from runs.operations.previewing import (
     rewindable,
     with_taken_back,
 )
+from runs.operations.registering import version_for
+from runs.operations.versioning import noting, with_code
 from runs.policies import Actor
 from runs.store import CallAt
-
-MAX_REASON = 2_000
 
 
 def edit_state(
@@ -57,7 +64,7 @@ def edit_state(
     several; with lane_version, the lane's version that was seen, whatever siblings did since does not matter. Raises
     `StaleVersion`, `StepExecuting`, `AmbiguousTarget`, `Unprocessable` with pointers.
     """
-    with verb(actor, "edit_state", run_id):
+    with noting(as_uuid(run_id)), verb(actor, "edit_state", run_id):
         run = locked_run(run_id)
         policies.check_steer(actor, run)
         check_steady(run)
@@ -67,6 +74,7 @@ def edit_state(
         if not changes:
             raise BadRequest("Nothing is changed.")
         canonical.check(dict(changes))
+        with_code(run)
         position = store.read_position(run.pk, run.head)
         chosen = lane_to_edit(position, lane, status=run.status)
         if lane_version is not None:
@@ -108,13 +116,15 @@ def rewind(
         if not detach and is_consumed(run):
             raise ResultConsumed(parent=str(run.parent_id))
         canonical.check(dict(changes or {}))
-        position = rewindable(run, checkpoint)
+        standing = rewindable(run, checkpoint)
+        position = standing.position
         apart = sorted(set(exceptions))
         if apart:
             check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
         apart = with_taken_back(run, checkpoint, calls=calls, apart=apart)
+        at_once = changes and not standing.way
         chosen = lane_to_edit(position, lane, status=run.status) if changes else at.ROOT_LANE
-        target = aggregate(run, position, lane=chosen if changes else None)
+        target = aggregate(run, position, lane=chosen if changes else None, workflow=standing.workflow)
         if changes:
             policies.check_edit(actor, target.workflow_of(chosen).schema, changes)
         facts: dict[str, Json] = {
@@ -128,12 +138,20 @@ def rewind(
             target,
             position,
             target.values,
-            changes or {},
+            changes if changes and at_once else {},
             facts,
             lane=chosen,
         )
+        if standing.way:
+            migrating.on_the_way(
+                transition, standing.workflow, standing.way, version=version_for(standing.workflow)
+            )
         branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason, apart)
         commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
+        if changes and not at_once:
+            again = aggregate(run, lane=chosen)
+            edited = machine.edit_state(again, chosen, changes, reason=reason)
+            return _commit(run, edited, again, actor, reason)
         run.refresh_from_db()
         return run
 
@@ -194,26 +212,9 @@ def _commit(run: Run, transition: Transition, facts: Aggregate, actor: Actor, re
     return run
 
 
-def check_version(run: Run, version: int | None) -> None:
-    if version is None:
-        raise VersionRequired("Send the version of the run that you saw.", version=run.version)
-    if version != run.version:
-        raise StaleVersion(
-            f"You saw version {version} of the run; version {run.version} is there now.", version=run.version
-        )
-
-
 def _check_lane_version(position: dict[str, Any], lane: str, version: int) -> None:
     now = at.lane_version(position, lane)
     if version != now:
         raise StaleVersion(
             f"You saw version {version} of the lane; version {now} is there now.", version=now, lane=lane
         )
-
-
-def check_reason(reason: str) -> None:
-    if not reason.strip():
-        raise ReasonRequired("Give a reason; it stands in the history.")
-    if len(reason) > MAX_REASON:
-        raise ReasonRequired(f"A reason has at most {MAX_REASON:,} characters.")
-    canonical.check(reason)

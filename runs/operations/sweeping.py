@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 import psycopg
 from django.conf import settings
 from django.db import transaction
-from redis import RedisError
 
 from runs import dispatch, store, workflows
 from runs.engine import machine
@@ -22,14 +21,16 @@ from runs.engine import position as at
 from runs.engine.failures import delay_of, error_of
 from runs.engine.position import LiveStep
 from runs.engine.status import StepStatus
-from runs.engine.transition import Aggregate, Transition, is_undo
+from runs.engine.transition import Aggregate, Transition, WithoutCode, is_undo
 from runs.errors import (
     Busy,
     CallTimeout,
     CheckpointUnreadable,
     DeadlineExceeded,
+    NeedsMigration,
     StepError,
     StepTimeout,
+    VersionElsewhere,
 )
 from runs.models import Run, Step, Stop, Wait
 from runs.operations import pausing, undoing
@@ -37,6 +38,7 @@ from runs.operations.admitting import let_in
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
 from runs.operations.timing import BATCH, fire_timers
+from runs.operations.versioning import look_after, noting
 from runs.operations.waking import wake
 from runs.policies import SYSTEM
 
@@ -80,9 +82,10 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
         swept.taken_over = _each(store.lapsed_steps(), _take_over, swept)
         swept.stopped = _stop_children(swept)
         swept.held = _hold_trees(swept)
+        strangers = look_after()
         swept.run_out = _each(store.overdue_runs(), _run_out, swept)
         swept.woken = _fire_timers(until)
-        for wait in store.due_waits():
+        for wait in store.due_waits(strangers):
             if time.monotonic() > until:
                 break  # a worker that has died must not wait for all of them
             if wait.name:
@@ -91,7 +94,7 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
                 swept.woken += _each([wait], _wake, swept)
             else:
                 swept.expired += _each([wait], _expire, swept)
-        swept.woken += _each(store.ended_children(), _wake_body, swept)
+        swept.woken += _each(store.ended_children(strangers), _wake_body, swept)
         swept.let_in = _let_in(swept)
         swept.hinted = _hint()
         store.beat(SWEEPER, dict(swept.as_dict()))
@@ -105,6 +108,8 @@ def _each(items: Iterable[Item], handle: Callable[[Item], bool], swept: Swept) -
             done += handle(item)
         except Busy:
             logger.info("somebody holds the run of %r; the sweeper tries again", item)
+        except (NeedsMigration, VersionElsewhere) as left:
+            logger.info("the run of %r waits for code: %s", item, left)
         except Exception:  # authors' validators and routers run here too; none may stop the others
             if not store.is_connected():
                 raise  # nothing else will work either; the next round does
@@ -136,7 +141,11 @@ def _take_over(step: Step) -> bool:
         live = at.find(facts.position, now.address)
         if live is None:
             return False
-        if now.overdue is not None:
+        if isinstance(
+            facts, WithoutCode
+        ):  # whether it was its last attempt is said by the code, once it is back
+            transition = machine.hand_over(facts, live, worker=str(now.worker))
+        elif now.overdue is not None:
             transition = _timed_out(facts, live, now)
         elif leaving:
             transition = machine.hand_over(facts, live, worker=str(now.worker))
@@ -258,7 +267,8 @@ def _hold_trees(swept: Swept) -> int:
 
 def _expire(wait: Wait) -> bool:
     try:
-        return expire(run_id=wait.run_id, address=wait.address)
+        with noting(wait.run_id):
+            return expire(run_id=wait.run_id, address=wait.address)
     except CheckpointUnreadable as error:
         fail_unreadable(run_id=wait.run_id, error=error)
         return True

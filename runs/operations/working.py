@@ -50,14 +50,14 @@ from runs.errors import (
     NotFound,
     RunCancelled,
     StepError,
-    UnknownWorkflow,
 )
 from runs.models import Approval, Run
 from runs.operations import parking, undoing
 from runs.operations.deciding import fail_unreadable
-from runs.operations.door import aggregate, commit
+from runs.operations.door import aggregate, commit, pinned_code
 from runs.operations.parking import Prepared
 from runs.operations.process import Worker, worker
+from runs.operations.versioning import take_along
 from runs.operations.waking import settle
 from runs.store import Claimed, Held, Weights
 
@@ -106,24 +106,11 @@ def advance_alone(run_id: uuid.UUID, branch: int, address: str) -> None:
 
 
 def _can_run(run_id: uuid.UUID) -> bool:
-    """Whether this worker has the code of the run. If not, the run is left to one that has it."""
+    """Whether this worker has the code of the run. If not, the run is left to one that has it, or migrated if nobody has."""
     run = Run.objects.filter(pk=run_id).only("workflow", "workflow_version", "fingerprint").first()
     if run is None:
         return False
-    try:
-        workflow = workflows.get(run.workflow, run.workflow_version)
-    except UnknownWorkflow as error:
-        logger.warning("%s The run waits for a worker that has it.", error.detail, extra={"run": str(run_id)})
-        return False
-    if workflow.fingerprint == run.fingerprint or settings.DEBUG:
-        return True
-    logger.error(
-        "%s %s has another graph or schema here than the run started with; the run waits.",
-        run.workflow,
-        run.workflow_version,
-        extra={"run": str(run_id)},
-    )
-    return False
+    return pinned_code(run) is not None or take_along(run_id)
 
 
 @dataclass(slots=True)

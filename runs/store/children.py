@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from django.db import connection
@@ -16,6 +17,7 @@ from runs.models import (
     Wait,
 )
 from runs.store.reading import sight
+from runs.store.versions import At, without
 
 _HELD: Final = (RunStatus.PAUSED, RunStatus.CANCELLING)
 
@@ -103,7 +105,8 @@ def to_resume(*, limit: int = 200) -> list[Run]:
     return list(below.exclude(held).order_by("created_at")[:limit])
 
 
-def ended_children(*, limit: int = 500) -> list[Wait]:
-    """Open waits for children that have ended, in the order of their ends."""
-    found = Wait.objects.filter(closed_at=None, child__isnull=False, child__finished_at__isnull=False)
+def ended_children(strangers: Sequence[At] = (), *, limit: int = 500) -> list[Wait]:
+    """Open waits for children that have ended, in the order of their ends; not of parents whose code nobody here has."""
+    ended = Wait.objects.filter(closed_at=None, child__isnull=False, child__finished_at__isnull=False)
+    found = without(ended, strangers)
     return list(found.order_by("child__finished_at", "id")[:limit])

@@ -25,6 +25,7 @@ from runs.models import (
     Child,
     Event,
     JournalEntry,
+    Migrated,
     Revision,
     Run,
     Slot,
@@ -129,6 +130,7 @@ class Writer:
             self._start_branch(self.branch)
         self._end_steps()
         self._checkpoint()
+        self._move()
         self._begin_steps()
         self._begin_undo()
         self._open_waits()
@@ -289,7 +291,8 @@ class Writer:
         no = 0 if first else self.run.checkpoint_no + 1
         ops = canonical.dumps(point.ops)
         weights, size = Weights.of(self.run), len(ops.encode())
-        snapshot = canonical.dumps(self.position) if first or weights.wants_snapshot(size) else None
+        whole = first or point.kind == "migration" or weights.wants_snapshot(size)
+        snapshot = canonical.dumps(self.position) if whole else None
         Checkpoint.objects.create(
             run=self.run,
             no=no,
@@ -314,6 +317,26 @@ class Writer:
             Step.objects.filter(run=self.run, branch=self.run.branch, address=point.address).update(
                 checkpoint=no
             )
+
+    def _move(self) -> None:
+        """The run is at another version from this checkpoint on; what is unfinished goes by the new names."""
+        moved = self.transition.moved
+        if moved is None:
+            return
+        Migrated.objects.create(
+            run=self.run,
+            checkpoint=self.run.head,
+            branch=self.run.branch,
+            from_version=moved.from_version,
+            to_version=moved.to_version,
+            at=self.moment,
+        )
+        self._set(workflow_version=moved.to_version, fingerprint=moved.fingerprint)
+        for address, node in moved.nodes.items():
+            at_step = {"run": self.run, "branch": self.run.branch, "address": address}
+            Step.objects.filter(**at_step).update(node=node)
+            Wait.objects.filter(**at_step, closed_at=None).update(node=node)
+            Approval.objects.filter(**at_step, status=ApprovalStatus.OPEN).update(node=node)
 
     def _begin_steps(self) -> None:
         ready = [(step, StepStatus.READY) for step in self.transition.next_steps]
@@ -360,6 +383,7 @@ class Writer:
             address=wait.address,
             node=wait.node,
             kind=wait.kind,
+            facts=wait.facts,
             opened_at=self.moment,
             due_at=due,
         )
@@ -525,6 +549,7 @@ def waiting_for(run: Run) -> list[Json]:
     reasons: list[Json] = []
     for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
         reason = reason_of(wait, child=str(wait.child_id or ""))
+        reason.update(wait.facts or {})
         place = (wait.address, wait.name, wait.occurrence)
         approval = approvals.get(place) if wait.kind == "approval" else None
         if approval:

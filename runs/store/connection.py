@@ -59,6 +59,12 @@ def set_lock_timeout(text: str) -> str:
     return before
 
 
+def refuse_to_write() -> None:
+    """For the transaction: the server refuses whatever would change a row."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION READ ONLY")
+
+
 @contextmanager
 def refusing(refusal: type[HitlError]) -> Iterator[None]:
     try:

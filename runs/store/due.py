@@ -27,6 +27,7 @@ from runs.models import (
 from runs.sql import statement
 from runs.store.connection import now
 from runs.store.lines import NOT_TOLD
+from runs.store.versions import At, without
 
 HINT_AGAIN_AFTER: Final = 3.0  # seconds a ready step may lie before workers are told once more
 
@@ -116,9 +117,9 @@ def overdue_runs(*, limit: int = 200) -> list[Run]:
     return list(Run.objects.filter(deadline_at__lte=now()).only("pk").order_by("deadline_at")[:limit])
 
 
-def due_waits(*, limit: int = 500) -> list[Wait]:
-    """Open waits whose time has come, in the order in which they became due."""
-    due = Wait.objects.filter(closed_at=None, due_at__lte=now())
+def due_waits(strangers: Sequence[At] = (), *, limit: int = 500) -> list[Wait]:
+    """Open waits whose time has come, in the order in which they became due; not of runs whose code nobody here has."""
+    due = without(Wait.objects.filter(closed_at=None, due_at__lte=now()), strangers)
     return list(due.order_by("due_at", "id")[:limit])
 
 
@@ -132,6 +133,10 @@ UNHINTED: Final = """
         AND run.queue = ANY(%(queues)s)
         AND (run.status IN ('queued', 'running') AND run.error IS NULL AND run.admitted_at IS NOT NULL
           OR run.ending IS NOT NULL AND run.status <> 'paused')
+        AND NOT EXISTS (
+          SELECT 1 FROM runs_wait mark
+          WHERE mark.run_id = run.id AND mark.kind = 'needs_migration' AND mark.closed_at IS NULL
+        )
       ORDER BY step.hinted_at LIMIT %(limit)s FOR NO KEY UPDATE OF step SKIP LOCKED
     )
     UPDATE runs_step step SET hinted_at = now() FROM chosen

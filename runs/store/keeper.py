@@ -39,11 +39,12 @@ class Keeper:
         host: str,
         pid: int,
         family: uuid.UUID | None = None,
+        code: dict[str, Any] | None = None,
         *,
         queues: Sequence[str] = (DEFAULT_QUEUE,),
     ) -> None:
         self._queues = list(queues)
-        child = WorkerChild.objects.create(host=host, pid=pid, family=family)
+        child = WorkerChild.objects.create(host=host, pid=pid, family=family, code=code)
         self.id: int = child.pk
         self._connection: psycopg.Connection[Any] | None = None
         self._has_lock = self._has_left = False

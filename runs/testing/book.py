@@ -111,6 +111,17 @@ class CheckpointRow(Row):
 
 
 @dataclass(kw_only=True, slots=True)
+class MigratedRow(Row):
+    """A checkpoint at which a run came to another version of its workflow."""
+
+    run: str
+    branch: int
+    checkpoint: int
+    from_version: str
+    to_version: str
+
+
+@dataclass(kw_only=True, slots=True)
 class EventRow(Row):
     """A link of the history's chain."""
 
@@ -307,6 +318,7 @@ TABLES: Final = (
     RunRow,
     BranchRow,
     CheckpointRow,
+    MigratedRow,
     EventRow,
     StepRow,
     JournalRow,
@@ -324,6 +336,7 @@ KEYS: Final[dict[type[Row], tuple[str, ...]]] = {
     RunRow: ("id",),
     BranchRow: ("run", "no"),
     CheckpointRow: ("run", "no"),
+    MigratedRow: ("run", "checkpoint"),
     EventRow: ("run", "seq"),
     StepRow: ("run", "branch", "address"),
     JournalRow: ("run", "branch", "address", "name", "occurrence"),

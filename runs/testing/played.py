@@ -13,6 +13,7 @@ from runs.engine import Workflow, canonical, chain
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus
+from runs.engine.versions import way
 from runs.engine.waits import length_of
 from runs.testing import deciding, looking, steering, waking
 from runs.testing.book import (
@@ -350,6 +351,14 @@ class Played:
         steering.retry(self.world, self.id, reason=reason)
         return self._and_on()
 
+    def migrate(self, to: Workflow, *, reason: str = "played") -> Played:
+        """Deploy another version of the workflow, and take the run there by the migrations that `to` declares; what is parked
+        stays parked. Other runs of the play stay at their version. Raises `MigrationMissing`, or `MigrationFailed`."""
+        to.validate()
+        steering.migrate(self.world, self.id, to, reason=reason)
+        self.world.deploy(to)
+        return self._and_on()
+
     def cancel(self, *, reason: str = "played", compensate: bool = True) -> Played:
         """End the run. compensate: whether calls with an `undo=` are taken back first."""
         steering.cancel(self.world, self.id, reason=reason, compensate=compensate)
@@ -477,8 +486,9 @@ class Play:
     ) -> Played:
         """Go on with a run that is kept in a file, whatever became of the process that played it.
 
-        The file holds no code: workflow and children are given again, and must have the graph that they had. decisions and
-        signals that were told before and used are not used again.
+        The file holds no code: workflow and children are given again, and must have the graph that they had; or the workflow is
+        a newer version with a migration, and the run is taken there. decisions and signals that were told before and used are
+        not used again.
         """
         if not Path(path).exists():
             raise PlayError(f"There is no file {path}; play(…, path=…) makes one.")
@@ -514,7 +524,12 @@ def _known(workflow: Workflow, children: Children) -> dict[str, Workflow]:
 def _found(world: World, workflow: Workflow) -> str:
     """The run of a file, if the code that was given is that of its runs."""
     for run in world.runs():
-        if world.workflow_of(run).fingerprint != run.fingerprint:
+        code = world.workflow_of(run)
+        if code.fingerprint == run.fingerprint:
+            continue
+        if code.version != run.version and way(code.migrations, run.version, [code.version]):
+            steering.migrate(world, run.id, code, reason="opened")
+        else:
             raise PlayError(
                 f"The run of {run.workflow!r} began with another graph or schema than it has now."
             )

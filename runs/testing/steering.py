@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from runs.engine import canonical, compensation, machine, pausing
+from runs.engine import Workflow, canonical, compensation, machine, migrating, pausing
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.status import LIVE_STEPS, TERMINAL
 from runs.engine.steering import lane_to_edit
-from runs.errors import AlreadyTerminal, BadRequest, Compensating, PausedAbove
+from runs.engine.versions import Migration, way
+from runs.errors import AlreadyTerminal, BadRequest, Compensating, MigrationMissing, PausedAbove
 from runs.testing import undoing
-from runs.testing.book import RunRow, StepRow
+from runs.testing.book import RunRow, StepRow, WaitRow
 from runs.testing.waking import store
-from runs.testing.writing import SYSTEM, NewBranch, World, aggregate, read_position
+from runs.testing.writing import SYSTEM, NewBranch, World, aggregate, read_position, version_at
 
 PERSON: Final[dict[str, Json]] = {"type": "user", "id": None, "name": "operator"}
 
@@ -49,18 +50,47 @@ def rewind(
     canonical.check(dict(changes or {}))
     run = world.run(run_id)
     undoing.check_steady(run)
-    position = read_position(world.book, run_id, checkpoint)
+    position, code, steps = standing(world, run, checkpoint)
     if at.live_steps(position):
         undoing.check_standing(world, run, checkpoint)
+    at_once = {} if steps else changes or {}
     chosen = lane_to_edit(position, lane, status=run.status) if changes else None
-    target = aggregate(world, run, position, lane=chosen)
+    target = aggregate(world, run, position, lane=chosen, workflow=code)
     facts: dict[str, Json] = {"checkpoint": checkpoint, "reason": reason, "calls": calls, "from": run.head}
-    transition = machine.rewind(
-        target, position, target.values, changes or {}, facts, lane=chosen or at.ROOT_LANE
-    )
+    transition = machine.rewind(target, position, target.values, at_once, facts, lane=chosen or at.ROOT_LANE)
+    if steps:
+        migrating.on_the_way(transition, code, steps, version=code.version)
     again = undoing.to_make_again(world, run, checkpoint) if calls == "reuse" else ()
     branch = NewBranch(checkpoint, calls, reason, sorted(again))
     store(world, run, transition, position=position, actor=PERSON, reason=reason, branch=branch)
+    if changes and steps:
+        edit_state(world, run_id, changes, reason=reason, lane=lane)
+
+
+def standing(world: World, run: RunRow, checkpoint: int) -> tuple[dict[str, Any], Workflow, list[Migration]]:
+    """A checkpoint as the code of the run has it, with the migrations that led there."""
+    position = read_position(world.book, run.id, checkpoint)
+    code, stored = world.workflow_of(run), version_at(world.book, run, checkpoint)
+    steps = [] if stored == code.version else _way(code, stored)
+    return migrating.carry(position, steps, code).position if steps else position, code, steps
+
+
+def migrate(world: World, run_id: str, to: Workflow, *, reason: str) -> None:
+    run = world.run(run_id)
+    steps = _way(to, run.version)
+    facts = aggregate(world, run, workflow=to)
+    parked = world.book.find(WaitRow, run=run.id, branch=run.branch, kind="approval", name="", closed_at=None)
+    carried = migrating.carry(facts.position, steps, to, asked=[wait.address for wait in parked])
+    transition = migrating.migrate(facts, carried, steps, version=to.version, reason=reason)
+    store(world, run, transition, position=carried.position, actor=PERSON, reason=reason)
+
+
+def _way(to: Workflow, version: str) -> list[Migration]:
+    """The migrations that `to` knows from a version to its own. Raises `MigrationMissing`."""
+    steps = way(to.migrations, version, [to.version])
+    if steps is None:
+        raise MigrationMissing(f"No migration of {to.name} leads from version {version} to {to.version}.")
+    return steps
 
 
 def retry(world: World, run_id: str, *, reason: str) -> None:

@@ -18,6 +18,7 @@ from runs.engine.deadline import Clock, clock_after
 from runs.engine.lineage import line_of, sees
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Event, Opened, StepChange, Transition
+from runs.engine.versions import Move, stored_as
 from runs.engine.waits import Place, Satisfied, Wanted
 from runs.errors import LateResult, UnknownCheckpoint
 from runs.testing.book import (
@@ -28,6 +29,7 @@ from runs.testing.book import (
     ChildRow,
     EventRow,
     JournalRow,
+    MigratedRow,
     PlayError,
     RevisionRow,
     RunRow,
@@ -42,10 +44,11 @@ SYSTEM: Final[dict[str, Json]] = {"type": "system", "id": None, "name": "system"
 
 @dataclass(slots=True)
 class World:
-    """A book with the code of what is played in it."""
+    """A book with the code of what is played in it. older: versions that newer ones have replaced, by name and version."""
 
     book: Book
-    workflows: Mapping[str, Workflow]
+    workflows: dict[str, Workflow]
+    older: dict[tuple[str, str], Workflow] = field(default_factory=dict)
 
     @property
     def row(self) -> WorldRow:
@@ -56,7 +59,14 @@ class World:
         return self.row.now
 
     def workflow_of(self, run: RunRow) -> Workflow:
-        return self.workflow(run.workflow)
+        return self.older.get((run.workflow, run.version)) or self.workflow(run.workflow)
+
+    def deploy(self, workflow: Workflow) -> None:
+        """From now on new runs have this version; what is under way stays at its own."""
+        before = self.workflows.get(workflow.name)
+        if before is not None and before.version != workflow.version:
+            self.older[before.name, before.version] = before
+        self.workflows[workflow.name] = workflow
 
     def workflow(self, name: str) -> Workflow:
         if name not in self.workflows:
@@ -128,6 +138,16 @@ def lineage(book: Book, run: str, branch: int) -> dict[int, int | None]:
     return line_of(branch, {row.no: (row.parent_branch, row.parent_checkpoint) for row in rows})
 
 
+def version_at(book: Book, run: RunRow, checkpoint: int) -> str:
+    """The version as which a checkpoint is stored."""
+    rows = book.find(MigratedRow, run=run.id)
+    moves = [Move(row.branch, row.checkpoint, row.from_version, row.to_version) for row in rows]
+    branch = book.get(CheckpointRow, run=run.id, no=checkpoint).branch
+    line = lineage(book, run.id, branch)
+    seen = {no: checkpoint if limit is None else min(limit, checkpoint) for no, limit in line.items()}
+    return stored_as(moves, seen, now=run.version)
+
+
 def journal(book: Book, run: RunRow, address: str) -> list[Entry]:
     """Every entry of an address that this branch sees, and those that it may reuse."""
     line = lineage(book, run.id, run.branch)
@@ -149,6 +169,7 @@ def aggregate(
     *,
     address: str | None = None,
     lane: str | None = None,
+    workflow: Workflow | None = None,
 ) -> Aggregate:
     """A run as the engine sees it, at its head or at `position`; `values` are those of the acting step or lane."""
     book, document = world.book, position
@@ -156,7 +177,7 @@ def aggregate(
         document = read_position(book, run.id, run.head)
     facts = Aggregate(
         run_id=run.id,
-        workflow=world.workflow_of(run),
+        workflow=workflow or world.workflow_of(run),
         status=run.status,
         epoch=run.epoch,
         branch=run.branch,
@@ -259,6 +280,7 @@ class _Writer:
             self._start_branch(self.branch)
         self._end_steps()
         self._checkpoint()
+        self._move()
         self._begin_steps()
         self._begin_undo()
         self._open_waits()
@@ -369,7 +391,7 @@ class _Writer:
         no = 0 if first else run.checkpoint_no + 1
         ops = canonical.dumps(point.ops)
         size = len(ops.encode()) + PATCH_OVERHEAD
-        fresh = first or (run.snapshot_no == 0 and run.branch > 1)
+        fresh = first or point.kind == "migration" or (run.snapshot_no == 0 and run.branch > 1)
         whole = (
             canonical.dumps(self.position) if fresh or run.patch_weight + size > run.snapshot_size else None
         )
@@ -398,6 +420,34 @@ class _Writer:
         if step is not None:
             step.checkpoint = no
             self.book.save(step)
+
+    def _move(self) -> None:
+        moved, run = self.transition.moved, self.run
+        if moved is None:
+            return
+        self.book.add(
+            MigratedRow(
+                run=run.id,
+                branch=run.branch,
+                checkpoint=run.head,
+                from_version=moved.from_version,
+                to_version=moved.to_version,
+            )
+        )
+        run.version, run.fingerprint = moved.to_version, moved.fingerprint
+        for address, node in moved.nodes.items():
+            self._rename(address, node)
+
+    def _rename(self, address: str, node: str) -> None:
+        there = {"run": self.run.id, "branch": self.run.branch, "address": address}
+        rows: list[StepRow | WaitRow | ApprovalRow] = [
+            *self.book.find(StepRow, **there),
+            *self.book.find(WaitRow, **there, closed_at=None),
+            *self.book.find(ApprovalRow, **there, status=ApprovalStatus.OPEN.value),
+        ]
+        for row in rows:
+            row.node = node
+        self.book.save(*rows)
 
     def _begin_steps(self) -> None:
         ready = [(step, StepStatus.READY) for step in self.transition.next_steps]

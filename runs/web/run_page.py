@@ -47,6 +47,9 @@ EVENTS: Final = {
     "vote_recorded": "vote recorded",
     "state_edited": "state edited",
     "priority_changed": "priority changed",
+    "state_migrated": "migrated",
+    "migration_needed": "waits for code",
+    "code_is_back": "code is back",
     "wait_opened": "waits",
     "timer_fired": "time has passed",
     "wait_timed_out": "waited in vain",
@@ -101,6 +104,8 @@ class Selected:
     said: str
     state_size: int
     own_size: int
+    stored_as: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +176,12 @@ class AgainStep:
 def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) -> CheckpointRow:
     sign = signs.CHECKPOINT[point.kind]
     notes = [sign.word] if sign.word and point.kind != "input" else []
-    if point.author and point.kind == "edit":
+    if point.author and point.kind in ("edit", "migration"):
         notes.append(f"by {point.author.get('name', 'somebody')}")
     if is_left(line, point.branch, point.no):
         notes.append(f"left behind, branch {point.branch}")
     first = "input" if run.forked_checkpoint is None else "fork"
-    node = point.node or {"input": first, "edit": "state"}.get(point.kind, point.kind)
+    node = point.node or {"input": first, "edit": "state", "migration": "version"}.get(point.kind, point.kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
@@ -207,6 +212,8 @@ def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool
         said=_said(changes) if moment.before is not None else f"{words.some(len(state), 'key')}",
         state_size=len(canonical.dumps(state).encode()),
         own_size=_own_size(before, state),
+        stored_as=moment.stored_as,
+        fault=moment.fault,
     )
 
 

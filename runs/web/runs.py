@@ -20,7 +20,7 @@ from runs.engine.position import all_steps, every_conflict
 from runs.errors import HitlError
 from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
-from runs.web import branches, keeping, once, picture, run_page, sentence, signs, timeline, ways
+from runs.web import branches, keeping, once, picture, run_page, sentence, signs, timeline, versions, ways
 from runs.web.banner import of_error
 from runs.web.door import Request, number, page, see_other
 
@@ -48,30 +48,47 @@ def index(request: Request) -> HttpResponse:
     status = status if status in VIEWS or status in signs.RUN else ""
     workflow = request.GET.get("workflow", "")
     after = _after(request)
+    version = request.GET.get("version", "")
+    stuck = request.GET.get("waiting_for") == store.NEEDS_MIGRATION
     found = queries.runs(
         request.actor.project.pk,
         status=status or None,
         workflow=workflow or None,
+        version=version or None,
+        without_code=stuck,
         after=after,
         limit=ROWS,
     )
+    told = {"workflow": workflow, "version": version}
+    only = {**told, "waiting_for": store.NEEDS_MIGRATION if stuck else ""}
     now = store.now()
     live = queries.live([run.pk for run in found.rows])
     shown = {
         "mark": queries.runs_mark(request.actor.project.pk),
         "rows": [_row(run, live[run.pk], now) for run in found.rows],
         "views": [
-            run_page.Link(word, _list_url(status=key, workflow=workflow), key == status)
-            for key, word in VIEWS.items()
+            *(
+                run_page.Link(word, _list_url(status=key, **told), key == status and not stuck)
+                for key, word in VIEWS.items()
+            ),
+            run_page.Link(
+                "Needs migration", _list_url(**{**told, "waiting_for": store.NEEDS_MIGRATION}), stuck
+            ),
         ],
+        "version": version,
+        "stuck": stuck,
         "status": status,
         "workflow": workflow,
         "workflows": queries.workflow_names(),
-        "older": _older(found, status=status, workflow=workflow),
-        "newest": _list_url(status=status, workflow=workflow) if after else "",
+        "older": _older(found, status=status, **only),
+        "newest": _list_url(status=status, **only) if after else "",
         "here": request.get_full_path(),
-        "bulk": _bulk_links(status=status, workflow=workflow) if found.rows else [],
-        "nothing": "No run is like this." if status or workflow or after else "No run was submitted yet.",
+        "bulk": _bulk_links(status=status, workflow=workflow)
+        if found.rows and not stuck and not version
+        else [],
+        "nothing": "No run is like this."
+        if status or workflow or version or stuck or after
+        else "No run was submitted yet.",
     }
     return _drawn(request, {"page": shown, "now": now}, "runs/runs.html", "runs/_runs.html")
 
@@ -109,13 +126,11 @@ def _bulk_links(**told: str) -> list[run_page.Link]:
     ]
 
 
-def _older(found: queries.Page[Run], *, status: str, workflow: str) -> str:
+def _older(found: queries.Page[Run], **told: str) -> str:
     if not found.more:
         return ""
     last = found.rows[-1]
-    return _list_url(
-        status=status, workflow=workflow, before=f"{last.created_at.timestamp():.6f}", id=str(last.pk)
-    )
+    return _list_url(**told, before=f"{last.created_at.timestamp():.6f}", id=str(last.pk))
 
 
 def _after(request: Request) -> tuple[datetime, UUID] | None:
@@ -139,7 +154,7 @@ def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
     chosen = {"chosen": request.get_full_path()}
     if request.htmx and request.htmx.target == "_checkpoints" and not request.htmx.history_restore_request:
-        shown = {"run": run, **_checkpoints(request, run, queries.checkpoint(run.pk, no)), **chosen}
+        shown = {"run": run, **_checkpoints(request, run, queries.checkpoint(run, no)), **chosen}
         return render(request, "runs/_checkpoints.html", {"page": shown, "now": store.now()})
     context = _context(request, run, checkpoint=no)
     context["page"] |= chosen
@@ -168,7 +183,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     )
     # An erased run has no checkpoint to show; one that was asked for by its number says so itself.
     erased = run.erased_at is not None and checkpoint == run.head
-    moment = None if erased else queries.checkpoint(run.pk, checkpoint)
+    moment = None if erased else queries.checkpoint(run, checkpoint)
     at_head = moment is not None and checkpoint == run.head
     head = moment.position if moment and at_head else queries.head_or_fault(run)[0]
     said = sentence.of_run(
@@ -184,6 +199,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "run": run,
         "sentence": said,
         "actions": _actions(request, run),
+        "lost": versions.lost(run, live.waits, may_migrate=policies.can_migrate(request.actor, run)),
         "refresh": not run.is_terminal,
         "payload": request.POST.get("payload", ""),
         "signals": _signals(request, run, live.waits),
@@ -310,8 +326,16 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
         reverse("run-retry", args=[run.pk]),
         "" if policies.can_retry(request.actor, run) and run.erased_at is None else no_right,
     )
+    migrate = run_page.ActionLink(
+        "Migrate",
+        "s-migration",
+        reverse("run-migrate", args=[run.pk]),
+        "" if policies.can_migrate(request.actor, run) else no_right,
+    )
+    moves = versions.can_move(run) and run.status not in ("completed", "cancelled", "cancelling")
     return [
         *([retry] if run.status == "failed" else []),
+        *([migrate] if moves else []),
         run_page.ActionLink(
             "Rewind",
             "rewind",

@@ -41,6 +41,9 @@ def of_run(
 ) -> Sentence:
     """steps: the live ones; waits and approvals: the open ones of the run. standing: where it stands in line, if that is
     known."""
+    lost = next((wait for wait in waits if wait.kind == "needs_migration"), None)
+    if lost is not None:
+        return _for_code(run, lost, now=now)
     if run.is_in_line:
         return _in_line(run, standing, now=now)
     if run.status == "waiting" and approvals:
@@ -87,6 +90,13 @@ def _for_people(approvals: Sequence[Approval], *, now: datetime) -> Sentence:
     parts = [f"{whom(first)}{votes} since {words.age(first.opened_at, now)}", due(first, now)]
     text = ", ".join(part for part in parts if part) + more
     return Sentence(signs.RUN["waiting"], text, f"Waiting for {text}", first, share(first, now))
+
+
+def _for_code(run: Run, wait: Wait, *, now: datetime) -> Sentence:
+    """The code of its version is gone: it needs an operator, or a worker that has it."""
+    where = f" at {wait.facts['step']}" if wait.facts and wait.facts.get("step") else ""
+    text = f"from version {run.workflow_version} of {run.workflow}{where}, since {words.age(wait.opened_at, now)}"
+    return Sentence(signs.WAITING["needs_migration"], text, f"Needs a migration {text}")
 
 
 def _for_retry(wait: Wait, step: Step | None, *, now: datetime) -> Sentence:

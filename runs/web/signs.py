@@ -31,6 +31,14 @@ WAITING: Final = {
     "timer": Sign("s-time", "slate", "Waiting"),
     "signal": Sign("inbox", "slate", "Waiting"),
     "child": Sign("flow", "slate", "Waiting"),
+    "needs_migration": Sign("s-migration", "rust", "Needs migration"),
+}
+CODE: Final = {
+    "works": Sign("s-completed", "green", "a worker has it"),
+    "here": Sign("s-queued", "", "here, no worker has it"),
+    "leads on": Sign("s-migration", "amber", "gone, a migration leads on"),
+    "gone": Sign("s-failed", "red", "gone"),
+    "past": Sign("none", "", "no longer here"),
 }
 STEP: Final = {
     "ready": Sign("s-queued", "", "ready"),
@@ -48,6 +56,7 @@ CHECKPOINT: Final = {
     "answer": Sign("s-people", "amber", "decided"),
     "edit": Sign("pencil", "blue", "state edited"),
     "signal": Sign("inbox", "slate", "signal taken"),
+    "migration": Sign("s-migration", "rust", "migrated"),
 }
 ANSWERS: Final = {
     "approve": Sign("check", "green", "Approved"),

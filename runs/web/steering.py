@@ -33,7 +33,7 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     lines, _ = queries.branches_of(run.pk)
     address = reverse("run-rewind", args=[run.pk, no])
     shown = {
-        **form_of(request, run, queries.checkpoint(run.pk, no), address=address, error=error),
+        **form_of(request, run, queries.checkpoint(run, no), address=address, error=error),
         "new_branch": max(line.no for line in lines) + 1,
         "again": run_page.again(preview),
         "said_again": run_page.said_again(preview),
@@ -52,7 +52,7 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
 @sheet(_rewind_page)
 def rewind(request: Request, run_id: UUID, no: int) -> str:
     run = queries.run(request.actor.project.pk, run_id)
-    position, lane = queries.checkpoint(run.pk, no).position, chosen_lane(request)
+    position, lane = queries.checkpoint(run, no).position, chosen_lane(request)
     changes = changes_of(request.POST.get("state"), state_of(position, lane))
     rewound = operations.rewind(
         actor=request.actor,

@@ -42,7 +42,7 @@ def _fork_page(request: Request, run_id: UUID, no: int, *, error: HitlError | No
     preview = operations.preview_fork(actor=request.actor, run_id=run_id, checkpoint=no)
     address = reverse("run-fork", args=[run.pk, no])
     shown = {
-        **form_of(request, run, queries.checkpoint(run.pk, no), address=address, error=error),
+        **form_of(request, run, queries.checkpoint(run, no), address=address, error=error),
         "preview": preview,
         "kept": run_page.calls_again(preview.kept, {}),
         "effects": [call for call in run_page.calls_again(preview.not_kept, {}) if call.effect != "none"],
@@ -55,7 +55,7 @@ def fork(request: Request, run_id: UUID, no: int) -> HttpResponse:
     """It leads to the fork, not back to the run."""
     run = queries.run(request.actor.project.pk, run_id)
     lane = chosen_lane(request)
-    seen_state = state_of(queries.checkpoint(run.pk, no).position, lane)
+    seen_state = state_of(queries.checkpoint(run, no).position, lane)
     forked = operations.fork(
         actor=request.actor,
         run_id=run_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, health, inbox, keeping, live, runs, steering, styleguide, travel
+from runs.web import account, health, inbox, keeping, live, runs, steering, styleguide, travel, versions
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -24,6 +24,8 @@ urlpatterns = [
     path("runs/<uuid:run_id>/compare/", travel.compare, name="run-compare"),
     path("runs/<uuid:run_id>/branches/<int:no>/", travel.label, name="run-branch"),
     path("runs/<uuid:run_id>/edit-state/", steering.edit_state, name="run-edit-state"),
+    path("runs/<uuid:run_id>/migrate/", versions.migrate, name="run-migrate"),
+    path("workflows/", versions.index, name="workflows"),
     path("runs/<uuid:run_id>/retry/", steering.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", steering.cancel, name="run-cancel"),
     path("runs/<uuid:run_id>/priority/", steering.prioritise, name="run-priority"),
