@@ -12,6 +12,7 @@ from runs.models import (
     ApiToken,
     Approval,
     AuditEntry,
+    Invitation,
     LegalHold,
     Member,
     OperationalNote,
@@ -59,14 +60,26 @@ _look(Project, "slug", "name", "created_at")
 _look(User, "username", "name", "is_service", "is_active", hidden=("password",))
 _look(Member, "project", "user", "roles")
 _look(Team, "project", "name")
+_look(Invitation, "project", "email", "roles", "expires_at", "used_at", "withdrawn_at", hidden=("digest",))
 _look(ApiToken, "name", "prefix", "user", "scopes", "expires_at", "revoked_at", hidden=("digest",))
 _look(WorkflowVersion, "name", "version", "fingerprint", "registered_at")
-_look(Run, "id", "workflow", "status", "requester", "created_at", hidden=("head_hash", "prev_hash"))
-_look(Approval, "id", "title", "status", "outcome", "opened_at", "due_at")
-_look(Vote, "approval", "version", "user", "outcome", "decisive", "at")
+# Documents are read on the pages, which know whose eyes they are for.
+_look(
+    Run,
+    "id",
+    "workflow",
+    "status",
+    "requester",
+    "created_at",
+    hidden=("head_hash", "prev_hash", "input", "output", "error"),
+)
+_look(Approval, "id", "node", "status", "outcome", "opened_at", "due_at", hidden=("title", "document"))
+_look(
+    Vote, "id", "version", "user", "outcome", "decisive", "at", hidden=("approval", "decisions", "signature")
+)
 _look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
 _look(Usage, "run", "node", "call", "model", "model_tokens_in", "model_tokens_out", "cost", "currency", "at")
-_look(OperationalNote, "run", "kind", "at")
+_look(OperationalNote, "run", "kind", "at", hidden=("facts",))
 _look(AuditEntry, "at", "user_name", "method", "verb", "target", "outcome", "reason")
 _look(RetentionPolicy, "project", "workflow", "updated_at")
 _look(LegalHold, "run", "author", "created_at")

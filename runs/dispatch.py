@@ -176,6 +176,20 @@ def announce(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
     transaction.on_commit(tell, robust=True)
 
 
+def announce_person(user_id: int) -> None:
+    """Say that a person's rights have changed, once the surrounding transaction has committed: their open pages look again."""
+
+    def tell() -> None:
+        _announcer().publish(person_key(user_id))
+
+    transaction.on_commit(tell, robust=True)
+
+
+def person_key(user_id: int) -> str:
+    """What the open pages of a person listen for."""
+    return f"person:{user_id}"
+
+
 def announce_step(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
     """Say that a run has made a step: at most every tenth of a second, for a run that makes hundreds."""
     _announcer().say_step(project_id, run_id)
@@ -192,13 +206,16 @@ class _Announcer:
         self.last_step = (uuid.UUID(int=0), 0.0)
 
     def say(self, project_id: uuid.UUID, run_id: uuid.UUID) -> None:
+        self.publish(f"{project_id} {run_id}")
+
+    def publish(self, keys: str) -> None:
         if time.monotonic() < self.resting_until:
             return
         try:
-            self.redis.publish(CHANGES, f"{project_id} {run_id}")
+            self.redis.publish(CHANGES, keys)
         except RedisError as error:
             self.resting_until = time.monotonic() + REST
-            logger.warning("open pages were not told: %s", type(error).__name__, extra={"run": str(run_id)})
+            logger.warning("open pages were not told of %s: %s", keys, type(error).__name__)
 
     def say_step(self, project_id: uuid.UUID, run_id: uuid.UUID) -> None:
         last_run, last_time = self.last_step

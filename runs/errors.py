@@ -130,6 +130,18 @@ class FieldNotEditable(Forbidden):
     code = "field_not_editable"
 
 
+class InvitedSomebodyElse(Forbidden):
+    """This invitation is for another mail address."""
+
+    code = "invited_somebody_else"
+
+
+class WorksElsewhere(Forbidden):
+    """The account is also a member of projects that you do not administer; take it out of this one instead."""
+
+    code = "works_elsewhere"
+
+
 class NotFound(HitlError):
     """There is nothing here that you may see."""
 
@@ -170,6 +182,12 @@ class CheckpointRemoved(UnknownCheckpoint):
 
     code = "checkpoint_removed"
     http_status = 410
+
+
+class InvitationOver(Gone):
+    """This invitation is over; ask for another."""
+
+    code = "invitation_over"
 
 
 # ---- 409 to 428: somebody else was first, or the ground has moved
@@ -214,6 +232,24 @@ class StaleVersion(Conflict):
     """What you saw is not what is there now."""
 
     code = "stale_version"
+
+
+class LastAdmin(Conflict):
+    """A project keeps at least one person who administers it; make somebody else an admin first."""
+
+    code = "last_admin"
+
+
+class TeamInUse(Conflict):
+    """Open approvals ask this team."""
+
+    code = "team_in_use"
+
+
+class NameTaken(Conflict):
+    """This name is taken."""
+
+    code = "name_taken"
 
 
 class PayloadChanged(Conflict):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from runs.engine import canonical
+from runs.engine import canonical, redaction
 from runs.engine.canonical import Json
 from runs.engine.state import StateSchema
 from runs.errors import (
@@ -29,7 +29,9 @@ from runs.models import ApiToken, Approval, Member, Project, Run, Team, User
 
 SUBMITTERS = frozenset({"submitter", "operator"})
 DECIDERS = frozenset({"reviewer", "operator"})
+OPERATORS = frozenset({"operator"})
 KEEPERS = frozenset({"operator", "admin"})
+ADMINS = frozenset({"admin"})
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def check_cancel(actor: Actor, run: Run) -> None:
     check_view(actor, run.project_id)
     own = run.requester_id == actor.user.pk
     check_scope(actor, "runs:submit" if own else "runs:operate")
-    _check_role(actor, SUBMITTERS if own else frozenset({"operator"}), "cancel this run")
+    _check_role(actor, SUBMITTERS if own else OPERATORS, "cancel this run")
 
 
 def check_prioritise(actor: Actor, run: Run) -> None:
@@ -102,7 +104,7 @@ def check_signal(actor: Actor, run: Run) -> None:
     check_view(actor, run.project_id)
     own = run.requester_id == actor.user.pk
     check_scope(actor, "runs:submit" if own else "runs:operate")
-    _check_role(actor, SUBMITTERS if own else frozenset({"operator"}), "send signals to this run")
+    _check_role(actor, SUBMITTERS if own else OPERATORS, "send signals to this run")
 
 
 def check_steer(actor: Actor, run: Run) -> None:
@@ -122,7 +124,7 @@ def check_fork(actor: Actor, run: Run) -> None:
     """Start a new run from a checkpoint of this one: operators. It acts for whoever requested this one."""
     check_view(actor, run.project_id)
     check_scope(actor, "runs:operate")
-    _check_role(actor, frozenset({"operator"}), "fork runs")
+    _check_role(actor, OPERATORS, "fork runs")
 
 
 def check_edit(actor: Actor, schema: StateSchema, changes: Iterable[str]) -> None:
@@ -130,10 +132,17 @@ def check_edit(actor: Actor, schema: StateSchema, changes: Iterable[str]) -> Non
 
     Whom a run acts for, what it may spend and what people decided are no fields of a state: no edit reaches them.
     """
+    changes = list(changes)
     refused = [
         Problem(f"/{canonical.escape(key)}", "not_editable", _editors(schema.editors[key]))
         for key in changes
         if key in schema.editors and not actor.roles & set(schema.editors[key])
+    ]
+    blind = set(redaction.blind_keys(changes, schema.json_schema, actor.roles))
+    refused += [
+        Problem(f"/{canonical.escape(key)}", "hidden", "it is hidden from you")
+        for key in changes
+        if key in blind
     ]
     if refused:
         first = refused[0]
@@ -142,7 +151,9 @@ def check_edit(actor: Actor, schema: StateSchema, changes: Iterable[str]) -> Non
 
 def may_edit(actor: Actor, schema: StateSchema) -> list[str]:
     """The fields of a state that somebody who may edit it at all may replace."""
-    return [name for name, roles in schema.editors.items() if actor.roles & set(roles)]
+    mine = [name for name, roles in schema.editors.items() if actor.roles & set(roles)]
+    blind = redaction.blind_keys(mine, schema.json_schema, actor.roles)
+    return [name for name in mine if name not in blind]
 
 
 def _editors(roles: Sequence[str]) -> str:
@@ -162,7 +173,7 @@ def check_retry(actor: Actor, run: Run) -> None:
     """Let a failed run go on: operators."""
     check_view(actor, run.project_id)
     check_scope(actor, "runs:operate")
-    _check_role(actor, frozenset({"operator"}), "retry runs")
+    _check_role(actor, OPERATORS, "retry runs")
 
 
 def check_pause(actor: Actor, run: Run) -> None:
@@ -188,7 +199,17 @@ def check_watch(actor: Actor) -> None:
 def check_policy(actor: Actor, project: Project) -> None:
     """Say how long things are kept: admins."""
     check_view(actor, project.pk)
-    _check_role(actor, frozenset({"admin"}), "change how long things are kept")
+    _check_role(actor, ADMINS, "change how long things are kept")
+
+
+def check_administer(actor: Actor, what: str = "administer this project") -> None:
+    """Members, teams, tokens of others, invitations, settings, the audit: admins."""
+    check_scope(actor, "admin")
+    _check_role(actor, ADMINS, what)
+
+
+def can_administer(actor: Actor) -> bool:
+    return can(check_administer, actor)
 
 
 def check_decide(actor: Actor, run: Run, approval: Approval) -> None:

@@ -39,7 +39,7 @@ class BearerToken(BaseAuthentication):
 
 
 class Session(BaseAuthentication):
-    """The session of the pages. The project is the person's own; `Hitl-Project` names one of several."""
+    """The session of the pages, in the project that they are in; the header `Hitl-Project` names another."""
 
     def authenticate(self, request: Request) -> tuple[User, Actor] | None:
         inner: HttpRequest = request._request  # noqa: SLF001  # as DRF's own session authentication does
@@ -47,14 +47,16 @@ class Session(BaseAuthentication):
         if not isinstance(user, User) or not user.is_active:
             return None
         _check_csrf(inner)
-        project = _project(user, request.META.get("HTTP_HITL_PROJECT"))
+        project = _project(user, request.META.get("HTTP_HITL_PROJECT"), inner.session.get("project"))
         return user, Actor(user, project, "session", _address(request))
 
 
-def _project(user: User, slug: str | None) -> Project:
+def _project(user: User, named: str | None, current: str | None) -> Project:
     try:
-        return queries.project_of(user, slug)
+        return queries.project_of(user, named or current)
     except NotFound:
+        if current and not named:
+            return _project(user, None, None)  # they are in that one no more
         raise Forbidden("You are no member of this project.") from None
 
 

@@ -367,6 +367,70 @@ class EraseBody(Body):
     version: Version | None = None
 
 
+# ---- people
+
+
+Role = Literal["viewer", "submitter", "reviewer", "operator", "admin"]
+Scope = Literal["runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide", "admin"]
+Roles = Annotated[list[Role], Field(min_length=1, max_length=5, examples=[["reviewer"]])]
+Account = Annotated[str, Field(min_length=1, max_length=150, examples=["frida"])]
+
+
+class RolesBody(Body):
+    """What a member may do."""
+
+    roles: Roles
+
+
+class ServiceAccountBody(Body):
+    """An account that comes in by API token only."""
+
+    username: Account
+    name: Annotated[str, Field(max_length=150)] = ""
+    roles: Roles
+
+
+class InvitationBody(Body):
+    """Whom to ask in, and as what."""
+
+    roles: Roles
+    email: Annotated[
+        str,
+        Field(
+            max_length=254, description="Whom it is for, and where it is sent; without, for whoever has it."
+        ),
+    ] = ""
+    days: Annotated[int, Field(ge=1, le=90, description="How long it can be used.")] = 7
+
+
+class TeamBody(Body):
+    """A team of members."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$", examples=["finance"])]
+    people: Annotated[list[Account], Field(max_length=1_000)] = Field(default_factory=list)
+
+
+class PeopleBody(Body):
+    """Who is in a team: these members, nobody else."""
+
+    people: Annotated[list[Account], Field(max_length=1_000)]
+
+
+class TokenBody(Body):
+    """A token of one's own, or of a service account."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=6)]
+    username: Annotated[Account | None, Field(description="The service account; default oneself.")] = None
+    expires_at: AwareDatetime | None = None
+
+
+class ProjectBody(Body):
+    """What is said of the project."""
+
+    name: Annotated[str, Field(min_length=1, max_length=150)]
+
+
 Read = TypeVar("Read", bound=Body)
 
 

@@ -13,12 +13,13 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, with_config
 from typing_extensions import TypedDict
 
-from runs import policies, queries
+from runs import policies, queries, sights
 from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.limits import Limit, Rate, window
 from runs.engine.patch import difference
+from runs.engine.redaction import Sight
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.models import (
     Approval,
@@ -187,6 +188,12 @@ class ActionDocument(TypedDict):
         list[Literal["approve", "edit", "reject", "respond"]], Field(description="Answers that are offered.")
     ]
     editable: Annotated[list[str], Field(description="JSON Pointers that an edit may change.")]
+    hidden: Annotated[
+        list[str],
+        Field(
+            description="JSON Pointers of arguments that your roles do not see. An edit leaves them as they are shown."
+        ),
+    ]
     effect: Literal["none", "reversible", "irreversible"]
     risk: Literal["low", "medium", "high", "critical"] | None
 
@@ -380,6 +387,13 @@ class RunDocument(RunSummary):
     next: Annotated[list[str], Field(description="Nodes that are to do, or waiting.")]
     output: Any
     usage: Annotated[UsageDocument, Field(description="Of all its steps, on all branches.")]
+    redacted: Annotated[
+        bool,
+        Field(
+            description="Whether your roles do not see everything of this run: what is hidden is "
+            '`{"$redacted": [roles that see it]}`.'
+        ),
+    ]
     pending_approvals: list[ApprovalDocument]
     parent: Annotated[RelatedRun | None, Field(description="The run that started this one.")]
     children: Annotated[list[RelatedRun], Field(description="Runs that this one started, at most 200.")]
@@ -936,7 +950,8 @@ def person(user: User) -> PersonDocument:
     return {"username": user.username, "name": user.name, "is_service": user.is_service}
 
 
-def run_summary(run: Run) -> RunSummary:
+def run_summary(run: Run, *, actor: Actor) -> RunSummary:
+    sights.run(run, sights.of(actor, run))
     return {
         "id": str(run.pk),
         "workflow": run.workflow,
@@ -1004,19 +1019,21 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
     found, fault = queries.head_as_here(run)
     head = found.position if found else None
     pending = queries.pending(run.pk)
+    sight = sights.of(actor, run)
     return {
-        **run_summary(run),
+        **run_summary(run, actor=actor),
         "line": _line(queries.standing_of(run)),
         "input": canonical.loads(run.input),
-        "state": None if head is None else at.state(head),
+        "state": None if head is None else sight.of_state(at.state(head)),
         "lanes": [] if head is None else _lanes(head, pending),
-        "conflicts": [] if head is None else _conflicts(head),
+        "conflicts": [] if head is None else _conflicts(head, sight),
         "unreadable": fault,
         "stored_as": found.stored_as if found else "",
         "not_migrated": found.fault if found else "",
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
         "usage": usage_document(queries.spent_by(run.pk)),
+        "redacted": sight.narrow,
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
         "parent": _related(queries.parent_of(run)),
         "children": [_related_run(child) for child in queries.children_of(run.pk)],
@@ -1048,7 +1065,8 @@ def _related_run(link: Link) -> RelatedRun:
     return {"id": str(run.pk), "workflow": run.workflow, "status": RunStatus(run.status), "node": link.node}
 
 
-def signal_document(signal: Signal, *, taken: Collection[int]) -> SignalDocument:
+def signal_document(signal: Signal, *, taken: Collection[int], sight: Sight) -> SignalDocument:
+    sights.signal(signal, sight)
     return {
         "id": signal.sent_id,
         "no": signal.no,
@@ -1079,13 +1097,19 @@ def _lanes(head: dict[str, Any], pending: Sequence[Approval]) -> list[LaneDocume
     return list(rows)
 
 
-def _conflicts(position: dict[str, Any]) -> list[ConflictDocument]:
-    found: Any = [conflict.as_dict() for conflict in at.every_conflict(position)]
+def _conflicts(position: dict[str, Any], sight: Sight) -> list[ConflictDocument]:
+    found: Any = [sights.conflict(conflict, sight).as_dict() for conflict in at.every_conflict(position)]
     return list(found)
 
 
 def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
-    content = approval.content
+    sight = sights.of(actor, approval.run)
+    actions: list[Any] = [
+        {**action, "hidden": sight.hidden_args(action)} for action in approval.content["actions"]
+    ]
+    content = sights.approval(approval, sight).content
+    for action, shown in zip(actions, content["actions"], strict=True):
+        action["args"] = shown["args"]
     return {
         "id": str(approval.pk),
         "run": str(approval.run_id),
@@ -1100,7 +1124,7 @@ def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
         "reason": content["reason"],
         "agent_note": content["agent_note"],
         "facts": content["facts"],
-        "actions": content["actions"],
+        "actions": actions,
         "risk": approval.risk,
         "teams": approval.teams,
         "users": approval.users,
@@ -1132,7 +1156,8 @@ def vote_document(vote: Vote, approval: Approval) -> VoteDocument:
     }
 
 
-def event_document(event: Event) -> EventDocument:
+def event_document(event: Event, *, sight: Sight) -> EventDocument:
+    sights.events([event], sight)
     return {
         "seq": event.seq,
         "kind": event.kind,
@@ -1165,15 +1190,16 @@ def checkpoint_summary(checkpoint: Checkpoint) -> CheckpointSummary:
     }
 
 
-def checkpoint_document(moment: Moment) -> CheckpointDocument:
+def checkpoint_document(moment: Moment, *, sight: Sight) -> CheckpointDocument:
     before = {} if moment.before is None else at.state(moment.before)
+    state = sight.of_state(moment.state)
     return {
         **checkpoint_summary(moment.checkpoint),
-        "state": moment.state,
+        "state": state,
         "lanes": _lanes(moment.position, []),
-        "conflicts": _conflicts(moment.position),
+        "conflicts": _conflicts(moment.position, sight),
         "next": _nodes(moment.position),
-        "patch": patch_between(before, moment.state),
+        "patch": patch_between(sight.of_state(before, against=moment.state), state),
         "stored_as": moment.stored_as,
         "not_migrated": moment.fault,
     }
@@ -1198,9 +1224,11 @@ def patch_between(before: Json, after: Json) -> list[PatchOp]:
     return [*ops, *reversed(removed)]
 
 
-def step_document(visit: Visit, spent: Mapping[CallPlace, Spent]) -> StepDocument:
+def step_document(visit: Visit, spent: Mapping[CallPlace, Spent], *, sight: Sight) -> StepDocument:
     """spent: what the calls of the run used."""
     step: Step = visit.step
+    sights.steps([step], sight)
+    sights.calls(visit.calls, sight)
     total = Spent()
     for place, used in spent.items():
         if place[:2] == (step.branch, step.address):
@@ -1251,16 +1279,16 @@ def call_document(call: JournalEntry, spent: Mapping[CallPlace, Spent]) -> CallD
     }
 
 
-def preview_document(preview: RewindPreview) -> PreviewDocument:
+def preview_document(preview: RewindPreview, *, sight: Sight) -> PreviewDocument:
     calls: Any = preview.calls
     return {
         "checkpoint": preview.checkpoint,
         "branch": preview.branch,
         "calls": calls,
         "next": preview.next,
-        "state": preview.state,
+        "state": sight.of_state(preview.state),
         "steps": [_step_again(step) for step in preview.steps],
-        "made": [_call_again(call) for call in preview.made],
+        "made": [_call_again(call) for call in sights.previews(preview.made, sight)],
         "approvals": [_approval_again(approval) for approval in preview.approvals],
         "children": [str(run.pk) for run in preview.stopped],
         "signals": [{"id": one.sent_id, "no": one.no, "name": one.name} for one in preview.given_back],
@@ -1269,12 +1297,14 @@ def preview_document(preview: RewindPreview) -> PreviewDocument:
     }
 
 
-def migration_preview_document(preview: MigrationPreview) -> MigrationPreviewDocument:
+def migration_preview_document(preview: MigrationPreview, *, sight: Sight) -> MigrationPreviewDocument:
+    state = sight.of_state(preview.state)
+    before = sight.of_state(preview.before, against=preview.state)
     return {
         "way": preview.way,
-        "before": preview.before,
-        "state": preview.state,
-        "patch": patch_between(preview.before, preview.state),
+        "before": before,
+        "state": state,
+        "patch": patch_between(before, state),
         "next": preview.next,
         "nodes": [{"before": before, "after": after} for before, after in preview.nodes],
         "begun": preview.begun,
@@ -1282,15 +1312,15 @@ def migration_preview_document(preview: MigrationPreview) -> MigrationPreviewDoc
     }
 
 
-def fork_preview_document(preview: ForkPreview) -> ForkPreviewDocument:
+def fork_preview_document(preview: ForkPreview, *, sight: Sight) -> ForkPreviewDocument:
     return {
         "checkpoint": preview.checkpoint,
         "branch": preview.branch,
         "next": preview.next,
         "asked_again": preview.again,
-        "state": preview.state,
-        "kept": [_call_again(call) for call in preview.kept],
-        "not_kept": [_call_again(call) for call in preview.not_kept],
+        "state": sight.of_state(preview.state),
+        "kept": [_call_again(call) for call in sights.previews(preview.kept, sight)],
+        "not_kept": [_call_again(call) for call in sights.previews(preview.not_kept, sight)],
         "void_decisions": preview.void,
     }
 
@@ -1324,11 +1354,12 @@ def branch_document(branch: Branch, heads: Mapping[int, tuple[int, int]], *, cur
     }
 
 
-def comparison_document(found: Comparison) -> ComparisonDocument:
+def comparison_document(found: Comparison, *, actor: Actor) -> ComparisonDocument:
+    before, after = sights.compared(found.left, found.right, actor)
     return {
         "left": _side(found.left),
         "right": _side(found.right),
-        "patch": patch_between(found.left.state, found.right.state),
+        "patch": patch_between(before, after),
         "common_steps": found.common,
         "only_left": [_step_there(step) for step in found.only_left],
         "only_right": [_step_there(step) for step in found.only_right],

@@ -137,6 +137,20 @@ class Compare(Query):
     ] = None
 
 
+class RosterList(Query):
+    """Which part of a list by name."""
+
+    after: Annotated[str, Field(max_length=150, description="`next` of the page before.")] = ""
+    limit: Limit = PAGE
+
+
+class AuditList(Query):
+    """Which part of the audit."""
+
+    before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="`next` of the page before.")] = None
+    limit: Limit = PAGE
+
+
 class StepList(Query):
     """Which steps."""
 

@@ -32,6 +32,10 @@ IF_MATCH: Final = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="The version that you saw, in quotes, instead of `version` in the body. Another one there now is then 412.",
 )
+NAME_PARAMETER: Final = OpenApiParameter("name", {"type": "string"}, OpenApiParameter.PATH)
+USERNAME_PARAMETER: Final = OpenApiParameter(
+    "username", {"type": "string"}, OpenApiParameter.PATH, description="The name of the account."
+)
 OF_RUN: Final = [
     OpenApiParameter(
         "ETag", str, OpenApiParameter.HEADER, response=[200, 201, 202], description="For If-Match."
@@ -104,6 +108,7 @@ STEERING: Final = (
     "schema_violation",
 )
 KEEPING: Final = ("not_found", "missing_scope", "busy", "reason_required")
+ADMINISTERING: Final = ("not_found", "missing_scope", "schema_violation", "busy")
 FORKING: Final = (
     "not_found",
     "missing_scope",
@@ -235,6 +240,10 @@ FACTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "invalid_parameter": _fault(
         "/limit", "invalid_value", "input should be less than or equal to 200", **{"in": "query"}
     ),
+    "team_in_use": {
+        "detail": "2 open approvals ask the team 'finance'; have them answered first.",
+        "approvals": 2,
+    },
     "missing_scope": {"scope": "runs:read", "scopes": ["runs:submit"]},
     "not_a_candidate": {"candidates": "finance"},
 }

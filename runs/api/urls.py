@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from runs.api import docs, views
+from runs.api import docs, people, views
 from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
@@ -37,6 +37,19 @@ ROUTES: dict[str, type[Endpoint]] = {
     "approvals/<any_uuid:id>/decide": views.Decide,
     "approvals/<any_uuid:id>/revise": views.Revise,
     "workflows": views.Workflows,
+    "project": people.ProjectDetail,
+    "members": people.Members,
+    "members/<str:username>": people.MemberDetail,
+    "members/<str:username>/deactivate": people.Deactivate,
+    "members/<str:username>/reactivate": people.Reactivate,
+    "service-accounts": people.ServiceAccounts,
+    "invitations": people.Invitations,
+    "invitations/<any_uuid:id>": people.InvitationDetail,
+    "teams": people.Teams,
+    "teams/<slug:name>": people.TeamDetail,
+    "tokens": people.Tokens,
+    "tokens/<any_uuid:id>": people.TokenDetail,
+    "audit": people.Audit,
     "problems": views.Problems,
     "problems/<slug:code>": views.ProblemDetail,
     "schema": docs.Schema,

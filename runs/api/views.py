@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import operations, policies, queries, store, workflows
+from runs import operations, policies, queries, sights, store, workflows
 from runs.api import bodies, documents, parameters, problems
 from runs.api.bodies import read
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
@@ -29,6 +29,7 @@ from runs.api.schema import (
     described,
 )
 from runs.engine import canonical
+from runs.engine.redaction import Sight
 from runs.errors import NotFound
 from runs.models import Approval, Run
 from runs.operations import ActionDecision, Answer, At, Idempotency, Order
@@ -95,7 +96,7 @@ class Runs(Endpoint):
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
-        items = [documents.run_summary(run) for run in page.rows]
+        items = [documents.run_summary(run, actor=actor_of(request)) for run in page.rows]
         last = page.rows[-1] if page.more else None
         return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
 
@@ -138,8 +139,9 @@ class RunHistory(Endpoint):
     def get(self, request: Request, id: UUID) -> Response:
         wanted = query(request, parameters.History)
         run = queries.run_mark(actor_of(request).project.pk, id)
+        sight = sights.of(actor_of(request), run)
         page = queries.events(run.pk, after=wanted.after, limit=wanted.limit)
-        items = [documents.event_document(event) for event in page.rows]
+        items = [documents.event_document(event, sight=sight) for event in page.rows]
         return rendered({"items": items, "next": page.rows[-1].seq if page.more else None})
 
 
@@ -182,7 +184,11 @@ class RunCheckpoint(Endpoint):
     def get(self, request: Request, id: UUID, no: int) -> Response:
         query(request, parameters.NoQuery)
         run = queries.run_mark(actor_of(request).project.pk, id)
-        return rendered(documents.checkpoint_document(queries.checkpoint(run, no)))
+        return rendered(
+            documents.checkpoint_document(
+                queries.checkpoint(run, no), sight=sights.of(actor_of(request), run)
+            )
+        )
 
 
 class RunSteps(Endpoint):
@@ -202,7 +208,8 @@ class RunSteps(Endpoint):
         after = parameters.moment_branch_address(wanted.cursor)
         page = queries.visits(run.pk, branch=wanted.branch, after=after, limit=wanted.limit)
         spent = queries.spent_in(run.pk, [step.address for step in page.rows])
-        items = [documents.step_document(visit, spent) for visit in queries.calls_of(page.rows)]
+        sight = sights.of(actor_of(request), run)
+        items = [documents.step_document(visit, spent, sight=sight) for visit in queries.calls_of(page.rows)]
         last = page.rows[-1] if page.more else None
         return rendered(
             {"items": items, "next": last and cursor_of(last.created_at, last.branch, last.address)}
@@ -230,7 +237,7 @@ class RewindPreview(Endpoint):
             calls=body.calls,
             exceptions=[call.place for call in body.exceptions],
         )
-        return rendered(documents.preview_document(preview))
+        return rendered(documents.preview_document(preview, sight=_sight(request, id)))
 
 
 class Rewind(Endpoint):
@@ -295,7 +302,7 @@ class ForkPreview(Endpoint):
         query(request, parameters.NoQuery)
         body = read(request, bodies.ForkPreviewBody)
         preview = operations.preview_fork(actor=actor_of(request), run_id=id, checkpoint=body.checkpoint)
-        return rendered(documents.fork_preview_document(preview))
+        return rendered(documents.fork_preview_document(preview, sight=_sight(request, id)))
 
 
 class Fork(Endpoint):
@@ -401,7 +408,7 @@ class Compare(Endpoint):
         if right == At():
             left, right = operations.compared_with(actor=actor, run_id=id, left=left), left
         found = operations.compare(actor=actor, run_id=id, left=left, right=right)
-        return rendered(documents.comparison_document(found))
+        return rendered(documents.comparison_document(found, actor=actor))
 
 
 class Bulk(Endpoint):
@@ -533,8 +540,9 @@ class MigrationPreview(Endpoint):
     def post(self, request: Request, id: UUID) -> Response:
         query(request, parameters.NoQuery)
         body = read(request, bodies.MigratePreviewBody)
-        preview = operations.preview_migration(actor=actor_of(request), run_id=id, to=body.to)
-        return rendered(documents.migration_preview_document(preview))
+        actor = actor_of(request)
+        preview = operations.preview_migration(actor=actor, run_id=id, to=body.to)
+        return rendered(documents.migration_preview_document(preview, sight=sights.of(actor, preview.run)))
 
 
 class Migrate(Endpoint):
@@ -628,7 +636,9 @@ class RunSignals(Endpoint):
         sent = operations.signal(
             actor=actor_of(request), run_id=id, name=body.name, payload=body.payload, signal_id=body.id
         )
-        document = documents.signal_document(sent.signal, taken=queries.taken_signals(sent.run))
+        document = documents.signal_document(
+            sent.signal, taken=queries.taken_signals(sent.run), sight=sights.of(actor_of(request), sent.run)
+        )
         if sent.replayed:
             return rendered(document, 200, Idempotent_Replayed="true")
         return rendered(document, 202)
@@ -648,7 +658,8 @@ class RunSignals(Endpoint):
             queries.signals(run.pk, after=wanted.after, limit=wanted.limit),
             queries.taken_signals(run),
         )
-        items = [documents.signal_document(signal, taken=taken) for signal in page.rows]
+        sight = sights.of(actor_of(request), run)
+        items = [documents.signal_document(signal, taken=taken, sight=sight) for signal in page.rows]
         return rendered({"items": items, "next": page.rows[-1].no if page.more else None})
 
 
@@ -901,6 +912,11 @@ class Nothing(Public):
 
 
 # ---- rendering
+
+
+def _sight(request: Request, run_id: UUID) -> Sight:
+    actor = actor_of(request)
+    return sights.of(actor, queries.run(actor.project.pk, run_id))
 
 
 def _run(actor: Actor, run: Run, *, status: int = 200, **headers: str) -> Response:

@@ -2,11 +2,12 @@
 
 Authors import from here:
 
-    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, append, Concurrency, Rate
+    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, Sensitive, append, Concurrency, Rate
 """
 
 from runs.engine.graph import END, START
 from runs.engine.limits import Concurrency, Rate
+from runs.engine.redaction import Sensitive
 from runs.engine.retry import Retry
 from runs.engine.state import Editable, append
 from runs.engine.waits import Child, Question, Signal, Timer
@@ -23,6 +24,7 @@ __all__ = [
     "Question",
     "Rate",
     "Retry",
+    "Sensitive",
     "Signal",
     "Timer",
     "Workflow",

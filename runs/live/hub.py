@@ -21,7 +21,7 @@ log = logging.getLogger("runs.live")
 
 
 class Hub:
-    """The streams of one process, by what they listen for: the id of a run or of a project."""
+    """The streams of one process, by what they listen for: the id of a run or of a project, and the person's own key."""
 
     def __init__(self, url: str, channel: str) -> None:
         self.url = url
@@ -32,21 +32,23 @@ class Hub:
 
     @property
     def open_streams(self) -> int:
-        return sum(map(len, self._bells.values()))
+        return len(set[asyncio.Event]().union(*self._bells.values()))
 
     @contextmanager
-    def listening(self, key: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something with this id has changed."""
+    def listening(self, *keys: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something with one of these ids has changed."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._hear())
         bell = asyncio.Event()
-        self._bells[key].add(bell)
+        for key in keys:
+            self._bells[key].add(bell)
         try:
             yield bell
         finally:
-            self._bells[key].discard(bell)
-            if not self._bells[key]:
-                del self._bells[key]
+            for key in keys:
+                self._bells[key].discard(bell)
+                if not self._bells[key]:
+                    del self._bells[key]
 
     def ring(self, *keys: str) -> None:
         for key in keys:

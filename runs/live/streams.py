@@ -81,7 +81,7 @@ class Stream:
         await _say(send, "retry: 2000\n\n")
         page = asyncio.ensure_future(_closed(receive))
         try:
-            with self.streams.hub.listening(state["listen"]) as bell:
+            with self.streams.hub.listening(*state["listen"]) as bell:
                 await self._follow(state, bell, page, send)
         finally:
             page.cancel()

@@ -2,7 +2,7 @@
 
 from runs.models.approvals import Approval, Revision, Vote
 from runs.models.keeping import LegalHold, Removed, RetentionPolicy
-from runs.models.people import ApiToken, Member, Project, Team, User
+from runs.models.people import ApiToken, Invitation, Member, Project, Team, User
 from runs.models.records import AuditEntry, IdempotencyRecord, OperationalNote, ServiceBeat, WorkerChild
 from runs.models.runs import (
     Branch,
@@ -31,6 +31,7 @@ __all__ = [
     "Child",
     "Event",
     "IdempotencyRecord",
+    "Invitation",
     "JournalEntry",
     "LegalHold",
     "LogLine",

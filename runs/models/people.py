@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 ROLES = ("viewer", "submitter", "reviewer", "operator", "admin")
-SCOPES = ("runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide")
+SCOPES = ("runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide", "admin")
 
 
 class User(AbstractUser):
@@ -51,6 +51,7 @@ class Member(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="members")
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
     roles = ArrayField(models.CharField(max_length=20))
+    joined_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
@@ -63,6 +64,47 @@ class Member(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} in {self.project}: {', '.join(self.roles)}"
+
+
+class Invitation(models.Model):
+    """A way into a project for one person. Only the SHA-256 of its link is kept.
+
+    email: whom it is for; whoever comes in by it has this address. Empty: for whoever has the link.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="invitations")
+    roles = ArrayField(models.CharField(max_length=20))
+    email = models.EmailField(blank=True, default="")
+    digest = models.BinaryField(max_length=32, unique=True)
+    author = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+    used_by = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+")
+    withdrawn_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["project", "-created_at"],
+                condition=models.Q(used_at=None, withdrawn_at=None),
+                name="invitation_open",
+            )
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(roles__contained_by=list(ROLES)) & ~models.Q(roles=[]),
+                name="invitation_roles_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(used_at=None) | models.Q(withdrawn_at=None),
+                name="invitation_used_or_withdrawn",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"invitation to {self.project}"
 
 
 class Team(models.Model):

@@ -53,7 +53,10 @@ class AuditEntry(models.Model):
     reason = models.TextField(db_default="", default="")
 
     class Meta:
-        indexes = [models.Index(fields=["-at"], name="audit_by_time")]
+        indexes = [
+            models.Index(fields=["-at"], name="audit_by_time"),
+            models.Index(fields=["project", "-id"], name="audit_by_project"),
+        ]
 
 
 class WorkerChild(models.Model):

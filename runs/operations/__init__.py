@@ -7,8 +7,25 @@ from runs.operations.comparing import At, CallPair, Comparison, Side, compare, c
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.forking import Forked, fork, label_branch
+from runs.operations.inviting import (
+    NewAccount,
+    accept_invitation,
+    invitation,
+    invite,
+    join_by_invitation,
+    withdraw_invitation,
+)
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.limiting import limit_project, prioritise
+from runs.operations.members import (
+    add_person,
+    create_service_account,
+    deactivate,
+    reactivate,
+    remove_member,
+    set_roles,
+    switch_account,
+)
 from runs.operations.pausing import pause, resume
 from runs.operations.preflight import Line, Preflight, preflight
 from runs.operations.previewing import (
@@ -24,11 +41,13 @@ from runs.operations.previewing import (
     preview_rewind,
 )
 from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
+from runs.operations.projects import create_project, rename_project
 from runs.operations.registering import register_or_stop, register_workflows
 from runs.operations.signalling import Signalled, signal
 from runs.operations.steering import cancel, edit_state, retry, rewind
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
+from runs.operations.teams import create_team, delete_team, set_people
 from runs.operations.tokens import create_token, revoke_token
 from runs.operations.versioning import MigrationPreview, migrate, preview_migration, try_migration
 from runs.operations.waking import wake_parent
@@ -52,6 +71,7 @@ __all__ = [
     "Kept",
     "Line",
     "MigrationPreview",
+    "NewAccount",
     "Order",
     "Preflight",
     "RetryPreview",
@@ -62,6 +82,8 @@ __all__ = [
     "Submitted",
     "Swept",
     "Worker",
+    "accept_invitation",
+    "add_person",
     "advance",
     "advance_alone",
     "answer_call",
@@ -70,13 +92,21 @@ __all__ = [
     "cancel",
     "compare",
     "compared_with",
+    "create_project",
+    "create_service_account",
+    "create_team",
     "create_token",
+    "deactivate",
     "decide",
+    "delete_team",
     "edit_state",
     "erase",
     "expire",
     "fork",
     "hold",
+    "invitation",
+    "invite",
+    "join_by_invitation",
     "keep_house",
     "label_branch",
     "leave",
@@ -92,21 +122,28 @@ __all__ = [
     "preview_retry",
     "preview_rewind",
     "prioritise",
+    "reactivate",
     "register_or_stop",
     "register_workflows",
     "release",
+    "remove_member",
+    "rename_project",
     "resume",
     "retry",
     "revise",
     "revoke_token",
     "rewind",
     "say_leaving",
+    "set_people",
     "set_policy",
+    "set_roles",
     "signal",
     "stop_soon",
     "submit",
     "sweep",
+    "switch_account",
     "try_migration",
     "wake_parent",
+    "withdraw_invitation",
     "worker",
 ]

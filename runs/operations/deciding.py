@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -41,6 +41,7 @@ from runs.errors import (
 from runs.models import Approval, Revision, Run, Step, Vote, Wait
 from runs.operations import answering
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
+from runs.operations.unseen import whole_args, whole_decisions
 from runs.operations.versioning import noting, with_code
 from runs.policies import SYSTEM, Actor
 
@@ -155,6 +156,7 @@ def revise(
         if approval.options.get("recheck"):
             raise DecisionNotAllowed("Edited arguments go through a check here: answer with edit instead.")
         _check_words(comment)
+        args = whole_args(actor, run, approval, args)
         document = _revised(approval, args)
         if canonical.digest(document) == approval.digest:
             return approval
@@ -249,6 +251,7 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
 def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
     approval = Approval.objects.select_for_update(no_key=True).get(pk=_approval_id(answer), run=run)
     policies.check_decide(actor, run, approval)
+    answer = replace(answer, decisions=whole_decisions(actor, run, approval, answer.decisions))
     if _was_said(actor, approval, answer):
         return Decided(approval, run, replayed=True)
     _check_open(approval, moment, ApprovalEvent.VOTED)

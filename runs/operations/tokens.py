@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import datetime
 
+from runs import policies
 from runs.errors import BadRequest, Forbidden, NotFound
 from runs.models import ApiToken, Member, Project, User
 from runs.models.people import SCOPES
@@ -30,10 +31,14 @@ def create_token(
     expires_at: datetime | None = None,
 ) -> tuple[ApiToken, str]:
     """Make a token for oneself; for somebody else it takes the role admin (or a command). Returns it and its secret, once."""
-    with verb(actor, "create_token", name):
-        owner = user or actor.user
-        if owner.pk != actor.user.pk and actor.method != "command" and "admin" not in actor.roles:
-            raise Forbidden("To make a token for somebody else takes the role admin.")
+    owner = user or actor.user
+    with verb(actor, "create_token", name, reason=f"for {owner.username}: {', '.join(scopes)}"):
+        if owner.pk != actor.user.pk and actor.method != "command":
+            policies.check_administer(actor, "make a token for somebody else")
+            if not owner.is_service:
+                raise Forbidden("A token of a person acts as that person; only they make it.")
+        for scope in ["admin", *scopes]:  # a token makes none that could do more
+            policies.check_scope(actor, scope)
         return issue_token(project=actor.project, user=owner, name=name, scopes=scopes, expires_at=expires_at)
 
 
@@ -44,7 +49,7 @@ def issue_token(
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
         raise BadRequest(f"Scopes are {', '.join(SCOPES)}; at least one is needed.", unknown=unknown)
-    if not name.strip() or len(name) > 100:
+    if not name.strip() or len(name) > 100 or not name.isprintable():
         raise BadRequest("A token has a name of 1 to 100 characters.")
     if not Member.objects.filter(project=project, user=user).exists():
         raise Forbidden(f"{user} is no member of {project}.")
@@ -67,7 +72,8 @@ def revoke_token(*, actor: Actor, token_id: uuid.UUID | str) -> ApiToken:
         token = (
             ApiToken.objects.select_for_update().filter(pk=as_uuid(token_id), project=actor.project).first()
         )
-        if token is None or (token.user_id != actor.user.pk and "admin" not in actor.roles):
+        policies.check_scope(actor, "admin")
+        if token is None or (token.user_id != actor.user.pk and not policies.can_administer(actor)):
             raise NotFound()
         if token.revoked_at is None:
             token.revoked_at = now()

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, queries, store
+from runs import operations, policies, queries, roster, store
 from runs.errors import HitlError, Problem, Unprocessable
 from runs.live.presence import last_uses
 from runs.models.people import SCOPES
@@ -26,6 +26,7 @@ MEANS: Final = {
     "runs:operate": "rewind, edit state, cancel",
     "approvals:read": "see approvals",
     "approvals:decide": "answer approvals, as you",
+    "admin": "members, teams, tokens and settings, where you are an admin",
 }
 
 
@@ -90,6 +91,13 @@ def _days(text: str, *, name: str, scopes: list[str]) -> int:
     return int(text or 0)
 
 
+def _of_others(request: Request) -> list[dict[str, Any]]:
+    """Every token of the project but one's own: who administers it may end them."""
+    found = [token for token in roster.tokens(request.actor.project.pk) if token.user_id != request.user.pk]
+    used = last_uses(token.pk for token in found)
+    return [{"token": token, "used": used.get(token.pk)} for token in found]
+
+
 def _tokens(
     request: Request,
     *,
@@ -108,5 +116,7 @@ def _tokens(
         "errors": wrong or {},
         "scopes": [{"name": s, "words": MEANS[s], "checked": s in (chosen or [])} for s in SCOPES],
     }
+    if policies.can_administer(request.actor):
+        shown["others"] = _of_others(request)
     context = {"page": shown, "banner": banner, "form_token": once.token(request), "now": store.now()}
     return render(request, "account/tokens.html", context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -49,6 +49,7 @@ class Argument:
     editable: bool
     note: str = ""
     finding: Finding | None = None
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class ActionView:
     document: Any
     size: int
     findings: list[Finding]
+    hidden: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +221,13 @@ class Material:
     edit: Revision | None = None  # that `previous` was asked again for
     newer: Approval | None = None
     seen: int | None = None
+    hidden: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pointers of arguments, by action
 
 
 def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
     approval = material.approval
     document = approval.content
-    actions = [action_view(action) for action in document["actions"]]
+    actions = [action_view(action, material.hidden.get(action["key"], ())) for action in document["actions"]]
     votes = [vote for vote in material.votes if vote.version == approval.version]
     have = sum(1 for vote in votes if vote.outcome == "approve")
     decisive = next((vote for vote in material.votes if vote.decisive), None)
@@ -299,7 +302,7 @@ def hidden_in(approval: Approval) -> list[Finding]:
     return found + _other_findings(document)
 
 
-def action_view(action: Mapping[str, Any]) -> ActionView:
+def action_view(action: Mapping[str, Any], hidden: Sequence[str] = ()) -> ActionView:
     args = action["args"]
     found = [_finding(path, kinds) for path, kinds in pretty.findings(args)]
     members = sorted(args.items()) if isinstance(args, dict) else [("", args)]
@@ -318,6 +321,7 @@ def action_view(action: Mapping[str, Any]) -> ActionView:
                 _may_edit(name, action["editable"]),
                 described.get(name, ""),
                 _under(found, name),
+                _under_pointer(hidden, name),
             )
             for name, value in members
             if name not in long
@@ -330,6 +334,7 @@ def action_view(action: Mapping[str, Any]) -> ActionView:
         document=args,
         size=len(canonical.dumps(args).encode()),
         findings=found,
+        hidden=[pretty.pointer_words(path) for path in hidden],
     )
 
 
@@ -402,6 +407,11 @@ def _worst_effect(actions: Sequence[Mapping[str, Any]]) -> str:
 
 def _is_long(text: str) -> bool:
     return "\n" in text or len(text) > LONG_TEXT
+
+
+def _under_pointer(paths: Sequence[str], name: str) -> bool:
+    path = f"/{canonical.escape(name)}"
+    return any(place == path or place.startswith(f"{path}/") for place in paths)
 
 
 def _may_edit(name: str, editable: Sequence[str]) -> bool:

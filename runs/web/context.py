@@ -7,11 +7,21 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from runs import policies, queries
+from runs import policies, queries, roster
+from runs.models import Project
 from runs.policies import Actor
 
 THEMES = ("light", "dark")
-PLACES = {"approval": "inbox", "run": "runs", "token": "tokens"}
+PLACES = {
+    "approval": "inbox",
+    "run": "runs",
+    "token": "tokens",
+    "member": "members",
+    "team": "members",
+    "teams": "members",
+    "invitation": "members",
+    "settings": "members",
+}
 
 
 class Frame:
@@ -36,6 +46,13 @@ class Frame:
     @property
     def project(self) -> str:
         return self.actor.project.name if self.actor else ""
+
+    @cached_property
+    def other_projects(self) -> list[Project]:
+        """Those that this person could switch to. One query."""
+        if self.actor is None:
+            return []
+        return [one for one in roster.projects_of(self.actor.user) if one.pk != self.actor.project.pk]
 
     @property
     def person(self) -> str:

@@ -7,6 +7,7 @@ page that is shown again with the reason (`refused=`); without one there is a pa
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -19,9 +20,9 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from runs import policies, queries
+from runs import policies, queries, roster
 from runs.errors import Conflict, Forbidden, HitlError, NotFound
-from runs.models import User
+from runs.models import Project, User
 from runs.policies import Actor
 from runs.web import once
 
@@ -98,15 +99,36 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
     return wrap
 
 
+def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
+    """For a page outside the door: what is refused becomes answer(request, error, **kwargs)."""
+
+    def wrap(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+            try:
+                return view(request, **kwargs)
+            except HitlError as error:
+                return answer(request, error, **kwargs)
+
+        return guarded
+
+    return wrap
+
+
 def enter(request: Request) -> None:
     """Find project and roles. Raises `NoProject`."""
-    slug = request.session.get("project")
-    try:
-        project = queries.project_of(request.user, slug)
-    except NotFound:
-        raise NoProject() from None
+    project = _project(request)
     request.actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
     policies.check_view(request.actor, project.pk)
+
+
+def _project(request: Request) -> Project:
+    """The project of the session, or the person's first if they are in that one no more."""
+    slug = request.session.get("project")
+    for wanted in (slug, None) if slug else (None,):
+        with suppress(NotFound):
+            return queries.project_of(request.user, wanted)
+    raise NoProject()
 
 
 def _is_signed_in(request: HttpRequest) -> bool:
@@ -148,7 +170,20 @@ def answer_refusal(
         else:
             response.status_code = error.http_status
             return response
-    return error_page(request, error)
+    return _in_another_project(request, error, kwargs) or error_page(request, error)
+
+
+def _in_another_project(request: Request, error: HitlError, kwargs: dict[str, Any]) -> HttpResponse | None:
+    """What was not found here, but is in another project of this person: said, with the way there."""
+    if type(error) is not NotFound or request.htmx or not hasattr(request, "actor"):
+        return None
+    ids = {name: kwargs[name] for name in ("run_id", "approval_id") if name in kwargs}
+    project = roster.elsewhere(request.actor, **ids)
+    if project is None:
+        return None
+    back = request.get_full_path() if request.method == "GET" else reverse("inbox")
+    context = {"project": project, "here": request.actor.project, "next": back}
+    return render(request, "people/elsewhere.html", context, status=error.http_status)
 
 
 def error_page(request: HttpRequest, error: HitlError) -> HttpResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,11 +14,11 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from runs import operations, policies, queries, store, workflows
+from runs import operations, policies, queries, sights, store, workflows
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
 from runs.errors import BadRequest, HitlError, NotFound, UnknownWorkflow, Unprocessable
-from runs.models import Approval
+from runs.models import Approval, JournalEntry, Revision, Step
 from runs.operations import Answer
 from runs.templatetags import words
 from runs.web import card as cards
@@ -76,7 +77,7 @@ def _live(request: Request, approval_id: UUID | None = None) -> HttpResponse:
 
 def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
     """What somebody did to an approval since it was shown; nothing as long as nobody did."""
-    approval = queries.approval(request.actor.project.pk, approval_id)
+    approval = _approval(request, approval_id)
     votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
     now_there = f"{approval.version}-{len(votes)}" if approval.status == "open" else approval.status
     if request.GET.get("seen") == now_there:
@@ -104,7 +105,7 @@ def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpRes
 def decide(request: Request, approval_id: UUID) -> HttpResponse:
     if request.method != "POST":  # a reload of the address after a refusal
         return see_other(reverse("approval", args=[approval_id]) + _view_query(request))
-    approval = queries.approval(request.actor.project.pk, approval_id)
+    approval = _approval(request, approval_id)
     decisions = _decisions(request)
     if any(decision.type == "edit" for decision in decisions):
         return _edit_page(request, approval)
@@ -116,12 +117,12 @@ def decide(request: Request, approval_id: UUID) -> HttpResponse:
 
 
 def edit_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
-    return _edit_page(request, queries.approval(request.actor.project.pk, approval_id), error=error)
+    return _edit_page(request, _approval(request, approval_id), error=error)
 
 
 @page(methods="GET POST", refused=edit_again)
 def edit(request: Request, approval_id: UUID) -> HttpResponse:
-    approval = queries.approval(request.actor.project.pk, approval_id)
+    approval = _approval(request, approval_id)
     if request.method != "POST":
         policies.check_decide(request.actor, approval.run, approval)
         return _edit_page(request, approval)
@@ -263,6 +264,8 @@ def _queue(request: Request, *, current: UUID | None = None) -> queue.Queue:
         found = queries.closed_approvals(project, after=_before(request), limit=ROWS)
     else:
         found = queries.inbox(project, asked(request.actor) if view == "mine" else None, limit=ROWS)
+    for row in found.rows:
+        sights.approval(row, sights.of(request.actor, row.run))
     return queue.build(
         found.rows, view=view, now=store.now(), url=reverse("inbox"), current=current, more=found.more
     )
@@ -276,18 +279,26 @@ def _card_context(
     now = store.now()
     revisions = queries.revisions(approval.pk)
     steps = queries.steps_before(approval, limit=EVIDENCE)
-    previous = queries.asked_before(approval)
+    previous, newer = queries.asked_before(approval), None
+    if approval.status != "open":
+        newer = queries.asked_since(approval)
+    edit = queries.edit_of(previous) if previous else None
+    journal = queries.calls_in(approval.run_id, steps)
+    hidden = _hide(
+        request, approval, previous=previous, edit=edit, revisions=revisions, steps=steps, journal=journal
+    )
     material = cards.Material(
         approval=approval,
+        hidden=hidden,
         run=approval.run,
         workflow=_workflow(approval),
         votes=list(approval.votes.all()),
         revisions=revisions,
         steps=steps,
-        journal=queries.calls_in(approval.run_id, steps),
+        journal=journal,
         previous=previous,
-        edit=queries.edit_of(previous) if previous else None,
-        newer=None if approval.status == "open" else queries.asked_since(approval),
+        edit=edit,
+        newer=newer,
         seen=seen,
     )
     context: dict[str, Any] = {
@@ -302,6 +313,34 @@ def _card_context(
             error, approval, wanted=wanted, seen=seen, revisions=revisions, now=now
         )
     return context
+
+
+def _approval(request: Request, approval_id: UUID) -> Approval:
+    """An approval as this reader sees it."""
+    found = queries.approval(request.actor.project.pk, approval_id)
+    return sights.approval(found, sights.of(request.actor, found.run))
+
+
+def _hide(
+    request: Request,
+    approval: Approval,
+    *,
+    previous: Approval | None,
+    edit: Revision | None,
+    revisions: Sequence[Revision],
+    steps: Sequence[Step],
+    journal: Sequence[JournalEntry],
+) -> dict[str, list[str]]:
+    """What is hidden from this reader is taken out of what was read. Returns, by action, which arguments are."""
+    sight = sights.of(request.actor, approval.run)
+    hidden = {action["key"]: sight.hidden_args(action) for action in approval.content["actions"]}
+    sights.revisions([*revisions, *([edit] if edit else [])], sight, now=approval)
+    if previous is not None:
+        sights.approval(previous, sight, beside=approval)
+    sights.approval(approval, sight)
+    sights.steps(steps, sight)
+    sights.calls(journal, sight)
+    return hidden
 
 
 def _edit_page(request: Request, approval: Approval, *, error: HitlError | None = None) -> HttpResponse:

@@ -1,6 +1,7 @@
 """What an open page would read now, in a few bytes: asked by the streams at every change and heartbeat.
 
-`mark` says whether anything is different, `listen` which id the stream wakes up for, `tell` what the page is told.
+`mark` says whether anything is different, `listen` which ids the stream wakes up for (what it
+shows, and the person), `tell` what the page is told.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from runs import queries
+from runs.dispatch import person_key
 from runs.errors import HitlError, NotSignedIn
 from runs.web import run_page
 from runs.web.door import Request, enter
@@ -33,7 +35,9 @@ def _answers(state: State) -> Callable[..., HttpResponse]:
             if not request.user.is_authenticated:
                 raise NotSignedIn
             enter(request)
-            return JsonResponse(state(request, **kwargs))
+            told = state(request, **kwargs)
+            told["listen"] = [told["listen"], person_key(request.user.pk)]
+            return JsonResponse(told)
         except HitlError as error:
             return JsonResponse({"code": error.code}, status=error.http_status)
 

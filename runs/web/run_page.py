@@ -16,9 +16,10 @@ from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
 from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, live_steps
 from runs.engine.position import state as state_of
+from runs.engine.redaction import Sight
 from runs.errors import HitlError
 from runs.models import Approval, Checkpoint, Event, JournalEntry, LogLine, Run
-from runs.operations import CallPreview, RetryPreview, RewindPreview
+from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.queries import Moment
 from runs.store import CallAt
 from runs.templatetags import hidden, pretty, words
@@ -186,14 +187,16 @@ def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) 
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
 
-def selected(moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool, may_fork: bool) -> Selected:
+def selected(
+    moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool, may_fork: bool, sight: Sight
+) -> Selected:
     """One checkpoint: the difference to the one before, its state, or the whole position."""
     point = moment.checkpoint
     row = checkpoint_row(point, run=run, line=line, may_steer=may_steer)
-    state = moment.state
-    before = {} if moment.before is None else state_of(moment.before)
+    state = sight.of_state(moment.state)
+    before = {} if moment.before is None else sight.of_state(state_of(moment.before), against=moment.state)
     show = show if show in SHOWN else ("difference" if moment.before is not None else "state")
-    lines = _lines_of(moment, show, before)
+    lines = _lines_of(show, before, state, sight.free(moment.position))
     changes = pretty.changes(before, state) if moment.before is not None else []
     base = reverse("run-checkpoint", args=[run.pk, point.no])
     return Selected(
@@ -302,7 +305,7 @@ def lane_rows(position: Mapping[str, Any], *, url: str, chosen: str) -> list[Lan
 # ---- retry
 
 
-def failed_steps(preview: RetryPreview) -> list[AgainStep]:
+def failed_steps(failed: Sequence[StepPreview]) -> list[AgainStep]:
     """The steps that failed, with why, and the attempt that comes next."""
     return [
         AgainStep(
@@ -311,7 +314,7 @@ def failed_steps(preview: RetryPreview) -> list[AgainStep]:
             signs.STEP["failed"],
             f"attempt {step.attempt}" if step.attempt > 1 else "",
         )
-        for step in preview.failed
+        for step in failed
     ]
 
 
@@ -457,17 +460,17 @@ def set_apart(post: Mapping[str, str], calls: str) -> list[CallAt]:
 # ---- inside
 
 
-def _lines_of(moment: Moment, show: str, before: Mapping[str, Any]) -> list[pretty.Line]:
+def _lines_of(
+    show: str, before: Mapping[str, Any], state: Mapping[str, Any], position: Any
+) -> list[pretty.Line]:
     if show == "state":
-        return pretty.lines(moment.state)
+        return pretty.lines(state)
     if show == "update":
-        return pretty.lines(moment.position)
-    found = pretty.difference(before, moment.state)
+        return pretty.lines(position)
+    found = pretty.difference(before, state)
     if found is not None:
         return found
-    return [
-        pretty.Line(None, "", pretty.inline(change.path)) for change in pretty.changes(before, moment.state)
-    ]
+    return [pretty.Line(None, "", pretty.inline(change.path)) for change in pretty.changes(before, state)]
 
 
 def _said(changes: Sequence[pretty.Change]) -> str:

@@ -13,10 +13,11 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, store, workflows
+from runs import operations, policies, queries, sights, store, workflows
 from runs.engine import Workflow, canonical
 from runs.engine.lineage import Line
 from runs.engine.position import all_steps, every_conflict
+from runs.engine.redaction import Sight
 from runs.errors import HitlError
 from runs.models import Event, Run, Step, Wait
 from runs.templatetags import pretty, words
@@ -63,6 +64,8 @@ def index(request: Request) -> HttpResponse:
     only = {**told, "waiting_for": store.NEEDS_MIGRATION if stuck else ""}
     now = store.now()
     live = queries.live([run.pk for run in found.rows])
+    for run in found.rows:
+        _hide(request, run, live[run.pk])
     shown = {
         "mark": queries.runs_mark(request.actor.project.pk),
         "rows": [_row(run, live[run.pk], now) for run in found.rows],
@@ -100,6 +103,16 @@ def _drawn(request: Request, context: dict[str, Any], whole: str, fragment: str)
     if request.htmx.target == "live":
         return render(request, "runs/_live.html", {**context, "fragment": fragment})
     return render(request, fragment, context)
+
+
+def _hide(request: Request, run: Run, live: queries.Live) -> Sight:
+    """What is hidden from this reader is taken out of what was read."""
+    sight = sights.of(request.actor, run)
+    sights.run(run, sight)
+    sights.steps(live.steps, sight)
+    for asked in live.approvals:
+        asked.title = sight.text(asked.title)
+    return sight
 
 
 def _row(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
@@ -165,11 +178,17 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     now = store.now()
     stir = queries.stir_of(run.pk) if run.status == "running" else ""  # before what it stands for is read
     live = queries.live([run.pk])[run.pk]
+    sight = _hide(request, run, live)
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
+    sights.steps(steps, sight)
+    sights.calls(journal, sight)
     lines, heads = queries.branches_of(run.pk)
     line = store.lineage(run.pk, run.branch)
-    approvals = queries.approvals_of(run.pk)
+    approvals = [sights.approval(asked, sight) for asked in queries.approvals_of(run.pk)]
+    effects, log = queries.effects_of(run.pk), queries.lines_of(run.pk, limit=LINES)
+    sights.calls(effects, sight)
+    sights.lines(log, sight)
     workflow = workflows.find(run.workflow, run.workflow_version)
     drawn = timeline.build(
         steps,
@@ -212,23 +231,26 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "mark": run_page.mark(run, stir),
         "time_left": run_page.time_left(run, now),
         "mismatch": run_page.mismatch(run.error),
-        "log": [run_page.log_row(line) for line in queries.lines_of(run.pk, limit=LINES)],
+        "log": [run_page.log_row(line) for line in log],
         "picture": _picture(run, workflow, live, line, skipped, now),
         "timeline": drawn,
         "skipped": skipped,
-        "conflicts": run_page.conflict_rows(every_conflict(head) if head else []),
+        "conflicts": run_page.conflict_rows(
+            [sights.conflict(found, sight) for found in every_conflict(head)] if head else []
+        ),
         "legend": [(kind, timeline.WORDS[kind]) for kind in drawn.kinds],
         "branches": branches.build(
             lines, heads, current=run.branch, compare=reverse("run-compare", args=[run.pk])
         ),
-        "effects": [run_page.effect_row(entry) for entry in queries.effects_of(run.pk)],
+        "effects": [run_page.effect_row(entry) for entry in effects],
         "approvals": [run_page.approval_row(approval) for approval in approvals],
         "kept": keeping.of_run(request.actor, run),
         "input": pretty.text_lines(_laid_out(run.input)),
         "output": pretty.text_lines(_laid_out(run.output)) if run.output else None,
         "error": pretty.lines(run.error) if run.error else None,
         "news": request.get_full_path(),
-        **_history(request, run),
+        "narrow": sight.narrow,
+        **_history(request, run, sight),
         **_checkpoints(request, run, moment, line=line),
     }
     return {"page": shown, "now": now}
@@ -265,14 +287,16 @@ def _skipped(
     return ways.skipped(workflow, visited=visited, standing=[step.node for step in all_steps(head)])
 
 
-def _history(request: Request, run: Run) -> dict[str, Any]:
+def _history(request: Request, run: Run, sight: Sight) -> dict[str, Any]:
     """The newest rows, or those before one; for a page that has heard of a change, only what it does not have yet."""
     before, seen, oldest = (_number(request, name) for name in ("events", "seen", "from"))
     if before is None and seen and oldest:
         added = queries.events(run.pk, after=seen, limit=EVENTS)
         if not added.more:  # a page that missed more than it would show begins anew
+            sights.events(added.rows, sight)
             return _history_rows(added.rows[::-1], newest=seen, oldest=oldest, adds=True)
     rows = queries.newest_events(run.pk, before=before, limit=EVENTS).rows
+    sights.events(rows, sight)
     return _history_rows(rows, oldest=rows[-1].seq if rows else 1)
 
 
@@ -311,6 +335,7 @@ def _checkpoints(
             show=request.GET.get("show", ""),
             may_steer=may_steer,
             may_fork=may_fork,
+            sight=sights.of(request.actor, run),
         ),
     }
 

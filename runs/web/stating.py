@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from runs import policies, queries, workflows
+from runs import policies, queries, sights, workflows
 from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.errors import HitlError, InvalidJson, Problem, UnknownLane, Unprocessable
@@ -26,13 +26,19 @@ def known_lane(position: dict[str, Any], lane: str) -> str:
     return lane if lane in at.lane_names(position) else ""
 
 
-def state_of(position: dict[str, Any], lane: str) -> dict[str, Any]:
-    """The state as a lane sees it, or that of all lanes together. Raises `UnknownLane` for one that is gone."""
+def state_of(request: Request, run: Run, position: dict[str, Any], lane: str) -> dict[str, Any]:
+    """The state as a lane sees it, or that of all lanes together, without what is hidden from the reader.
+
+    Raises `UnknownLane` for one that is gone.
+    """
+    sight = sights.of(request.actor, run)
     if not lane:
-        return at.state(position)
+        return dict(sight.of_state(at.state(position)))
     if lane not in at.lane_names(position):
         raise UnknownLane(lane=lane)
-    return at.lane_view(position, lane).state
+    workflow = workflows.find(run.workflow, run.workflow_version)
+    schema = at.workflow_of(workflow, position, lane).schema.json_schema if workflow else sight.state
+    return dict(replace(sight, state=schema).of_state(at.lane_view(position, lane).state))
 
 
 def changes_of(text: str | None, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,7 +71,7 @@ def form_of(
     position, no = moment.position, moment.checkpoint.no
     row = run_page.checkpoint_row(moment.checkpoint, run=run, line={}, may_steer=True)
     lane, typed = known_lane(position, chosen_lane(request)), request.POST.get("state")
-    proposed = canonical.dumps(state_of(position, lane), indent=2)
+    proposed = canonical.dumps(state_of(request, run, position, lane), indent=2)
     return {
         "run": run,
         "checkpoint": no,

@@ -4,13 +4,14 @@ let in. A page with a form each."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import operations, policies, queries, store, workflows
+from runs import operations, policies, queries, sights, store, workflows
 from runs.engine import canonical
 from runs.engine.limits import PRIORITIES
 from runs.engine.position import every_conflict, lane_version
@@ -30,6 +31,7 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     preview = operations.preview_rewind(
         actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
     )
+    preview = replace(preview, made=sights.previews(preview.made, sights.of(request.actor, run)))
     lines, _ = queries.branches_of(run.pk)
     address = reverse("run-rewind", args=[run.pk, no])
     shown = {
@@ -53,7 +55,7 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
 def rewind(request: Request, run_id: UUID, no: int) -> str:
     run = queries.run(request.actor.project.pk, run_id)
     position, lane = queries.checkpoint(run, no).position, chosen_lane(request)
-    changes = changes_of(request.POST.get("state"), state_of(position, lane))
+    changes = changes_of(request.POST.get("state"), state_of(request, run, position, lane))
     rewound = operations.rewind(
         actor=request.actor,
         run_id=run_id,
@@ -84,14 +86,16 @@ def _edit_state_page(
     policies.check_steer(request.actor, run)
     head = queries.head(run)
     lane = known_lane(head, chosen_lane(request))
-    state = state_of(head, lane)
+    state = state_of(request, run, head, lane)
     typed = request.POST.get("state")
     shown = {
         "run": run,
         "lanes": run_page.lane_rows(head, url=reverse("run-edit-state", args=[run.pk]), chosen=lane),
         "lane": lane,
         "lane_version": lane_version(head, lane) if lane else None,
-        "conflicts": run_page.conflict_rows(every_conflict(head)),
+        "conflicts": run_page.conflict_rows(
+            [sights.conflict(found, sights.of(request.actor, run)) for found in every_conflict(head)]
+        ),
         "state": canonical.dumps(state, indent=2) if typed is None else typed,
         "editors": editors(request, workflows.find(run.workflow, run.workflow_version), head, lane),
         "typed": typed is not None,
@@ -106,7 +110,7 @@ def _edit_state_page(
 def edit_state(request: Request, run_id: UUID) -> str | HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
     lane = chosen_lane(request)
-    changes = changes_of(request.POST.get("state"), state_of(queries.head(run), lane))
+    changes = changes_of(request.POST.get("state"), state_of(request, run, queries.head(run), lane))
     if "show" in request.POST:
         return _edit_state_page(request, run_id, changes=changes)
     if not changes:
@@ -128,13 +132,17 @@ def edit_state(request: Request, run_id: UUID) -> str | HttpResponse:
 
 def _retry_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
-    preview = operations.preview_retry(actor=request.actor, run_id=run_id)
+    preview, sight = (
+        operations.preview_retry(actor=request.actor, run_id=run_id),
+        sights.of(request.actor, run),
+    )
+    failed = [replace(step, error=sight.error(step.error)) for step in preview.failed]
     shown = {
         "run": run,
-        "failed": run_page.failed_steps(preview),
+        "failed": run_page.failed_steps(failed),
         "not_run": preview.not_run,
         "kept": preview.kept,
-        "conflicts": run_page.conflict_rows(preview.conflicts),
+        "conflicts": run_page.conflict_rows([sights.conflict(found, sight) for found in preview.conflicts]),
         "reason": request.POST.get("reason", ""),
     }
     return draw(request, "runs/retry.html", shown, error)

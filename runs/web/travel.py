@@ -13,7 +13,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, store
+from runs import operations, policies, queries, sights, store
 from runs.engine import canonical
 from runs.engine.position import live_steps
 from runs.errors import BadRequest, HitlError
@@ -40,12 +40,16 @@ BULK: Final = {"retry": "Retry", "rewind": "Rewind", "cancel": "Cancel"}
 def _fork_page(request: Request, run_id: UUID, no: int, *, error: HitlError | None = None) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
     preview = operations.preview_fork(actor=request.actor, run_id=run_id, checkpoint=no)
-    address = reverse("run-fork", args=[run.pk, no])
+    address, sight = reverse("run-fork", args=[run.pk, no]), sights.of(request.actor, run)
     shown = {
         **form_of(request, run, queries.checkpoint(run, no), address=address, error=error),
         "preview": preview,
-        "kept": run_page.calls_again(preview.kept, {}),
-        "effects": [call for call in run_page.calls_again(preview.not_kept, {}) if call.effect != "none"],
+        "kept": run_page.calls_again(sights.previews(preview.kept, sight), {}),
+        "effects": [
+            call
+            for call in run_page.calls_again(sights.previews(preview.not_kept, sight), {})
+            if call.effect != "none"
+        ],
     }
     return draw(request, "runs/fork.html", shown, error)
 
@@ -55,7 +59,7 @@ def fork(request: Request, run_id: UUID, no: int) -> HttpResponse:
     """It leads to the fork, not back to the run."""
     run = queries.run(request.actor.project.pk, run_id)
     lane = chosen_lane(request)
-    seen_state = state_of(queries.checkpoint(run, no).position, lane)
+    seen_state = state_of(request, run, queries.checkpoint(run, no).position, lane)
     forked = operations.fork(
         actor=request.actor,
         run_id=run_id,
@@ -142,6 +146,7 @@ def compare(request: Request, run_id: UUID) -> HttpResponse:
     if right == At():
         left, right = operations.compared_with(actor=request.actor, run_id=run_id, left=left), left
     found = operations.compare(actor=request.actor, run_id=run_id, left=left, right=right)
+    before, after = sights.compared(found.left, found.right, request.actor)
     branches, _ = queries.branches_of(run.pk)
     shown = {
         "run": run,
@@ -150,7 +155,7 @@ def compare(request: Request, run_id: UUID) -> HttpResponse:
         "right": _column(found.right, found.only_right, "Right"),
         "other": "" if found.right.run.pk == run.pk else str(found.right.run.pk),
         "same_run": found.left.run.pk == found.right.run.pk,
-        "changes": pretty.changes(found.left.state, found.right.state),
+        "changes": pretty.changes(before, after),
         "calls": _call_differences(found),
         "common": found.common,
         "turned": _turned(found),

@@ -5,7 +5,22 @@ from __future__ import annotations
 from django.urls import path
 from django.views.generic import RedirectView
 
-from runs.web import account, health, inbox, keeping, live, runs, steering, styleguide, travel, versions
+from runs.web import (
+    account,
+    health,
+    inbox,
+    joining,
+    keeping,
+    live,
+    members,
+    project,
+    runs,
+    steering,
+    styleguide,
+    teams,
+    travel,
+    versions,
+)
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inbox"), name="home"),
@@ -37,6 +52,15 @@ urlpatterns = [
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
     path("styleguide", styleguide.styleguide, name="styleguide"),
+    path("members/", members.index, name="members"),
+    path("members/invitations/<uuid:invitation_id>/withdraw/", members.withdraw, name="invitation-withdraw"),
+    path("members/<str:username>/", members.show, name="member"),
+    path("teams/", teams.index, name="teams"),
+    path("teams/<slug:name>/", teams.show, name="team"),
+    path("settings/", project.settings, name="settings"),
+    path("settings/audit/", project.audit, name="settings-audit"),
+    path("switch/", project.switch, name="switch"),
+    path("join/<str:secret>/", joining.join, name="join"),
     path("tokens/", account.tokens, name="tokens"),
     path("tokens/<uuid:token_id>/revoke/", account.revoke, name="token-revoke"),
 ]

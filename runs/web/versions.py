@@ -11,7 +11,8 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, store, workflows
+from runs import operations, policies, queries, sights, store, workflows
+from runs.engine.redaction import Sight
 from runs.engine.versions import base_of
 from runs.errors import HitlError, NeedsMigration
 from runs.models import Run, Wait
@@ -60,13 +61,16 @@ def _migrate_page(request: Request, run_id: UUID, *, error: HitlError | None = N
     policies.check_migrate(request.actor, run)
     to = request.POST.get("to") or request.GET.get("to") or None
     preview, fault = _previewed(request, run, to)
+    sight = sights.of(request.actor, run)
     shown = {
         "run": run,
         "from": run.workflow_version,
         "targets": _targets(run, to or (preview.to_version if preview else "")),
         "preview": preview,
-        "changes": pretty.changes(preview.before, preview.state) if preview else [],
-        "conflicts": run_page.conflict_rows(preview.conflicts) if preview else [],
+        "changes": _changes(preview, sight) if preview else [],
+        "conflicts": run_page.conflict_rows([sights.conflict(one, sight) for one in preview.conflicts])
+        if preview
+        else [],
         "fault": fault,
         "faults": [(problem.path, problem.message) for problem in fault.errors if problem.path]
         if fault
@@ -76,6 +80,12 @@ def _migrate_page(request: Request, run_id: UUID, *, error: HitlError | None = N
     }
     return draw(
         request, "runs/migrate.html", shown, error if error is not None and error is not fault else None
+    )
+
+
+def _changes(preview: MigrationPreview, sight: Sight) -> list[pretty.Change]:
+    return pretty.changes(
+        sight.of_state(preview.before, against=preview.state), sight.of_state(preview.state)
     )
 
 

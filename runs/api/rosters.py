@@ -1,0 +1,211 @@
+"""What the API answers about people: the shape of every document, and how it is made from rows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from runs.api.bodies import Role, Scope
+from runs.api.documents import Id, PersonDocument, Time, exact, person
+from runs.models import ApiToken, AuditEntry, Invitation, Member, Project, Team
+
+Next = Annotated[str | None, Field(description="`after` of the next page; null on the last one.")]
+
+
+@exact
+class ProjectDocument(TypedDict):
+    """The project that one is in, and as what."""
+
+    slug: str
+    name: str
+    created_at: Time
+    roles: list[Role]
+
+
+@exact
+class MemberDocument(TypedDict):
+    """A member of the project."""
+
+    user: PersonDocument
+    email: Annotated[str, Field(description="Empty if there is none.")]
+    active: Annotated[bool, Field(description="Whether the account comes in at all.")]
+    roles: list[Role]
+    teams: list[str]
+    joined_at: Time
+
+
+@exact
+class MemberPage(TypedDict):
+    items: list[MemberDocument]
+    next: Next
+
+
+@exact
+class InvitationDocument(TypedDict):
+    """An invitation. Its link is told once, when it is made."""
+
+    id: Id
+    roles: list[Role]
+    email: Annotated[str, Field(description="Whom it is for; empty: whoever has the link.")]
+    author: PersonDocument | None
+    created_at: Time
+    expires_at: Time
+    withdrawn_at: Time | None
+
+
+@exact
+class NewInvitation(InvitationDocument):
+    """An invitation, with its link."""
+
+    link: Annotated[str, Field(description="Told this once.")]
+
+
+@exact
+class InvitationList(TypedDict):
+    items: list[InvitationDocument]
+
+
+@exact
+class TeamDocument(TypedDict):
+    """A team."""
+
+    name: str
+    people: list[PersonDocument]
+
+
+@exact
+class TeamPage(TypedDict):
+    items: list[TeamDocument]
+    next: Next
+
+
+@exact
+class TokenDocument(TypedDict):
+    """An API token, without its secret."""
+
+    id: Id
+    user: PersonDocument
+    name: str
+    prefix: str
+    scopes: list[Scope]
+    created_at: Time
+    expires_at: Time | None
+    revoked_at: Time | None
+
+
+@exact
+class NewToken(TokenDocument):
+    """An API token, with its secret."""
+
+    secret: Annotated[str, Field(description="Told this once; only its hash is kept.")]
+
+
+@exact
+class TokenList(TypedDict):
+    items: list[TokenDocument]
+
+
+@exact
+class AuditDocument(TypedDict):
+    """Who did what, from where, and what came of it."""
+
+    id: int
+    at: Time
+    username: Annotated[str, Field(description="Empty for the command line.")]
+    method: Annotated[str, Field(examples=["session", "token", "command"])]
+    address: str
+    verb: str
+    target: str
+    said: Annotated[str, Field(description="What changed, in words.")]
+    outcome: Annotated[str, Field(examples=["done", "denied: forbidden"])]
+
+
+@exact
+class AuditPage(TypedDict):
+    items: list[AuditDocument]
+    next: Annotated[int | None, Field(description="`before` of the next page; null on the last one.")]
+
+
+@exact
+class Ended(TypedDict):
+    """It is done; nothing is left of it to tell."""
+
+    done: Literal[True]
+
+
+def project_document(project: Project, roles: list[Role]) -> ProjectDocument:
+    return {
+        "slug": project.slug,
+        "name": project.name,
+        "created_at": _text(project.created_at),
+        "roles": roles,
+    }
+
+
+def member_document(member: Member) -> MemberDocument:
+    """The teams are those of its project, as `roster` reads them."""
+    roles: list[Any] = member.roles
+    return {
+        "user": person(member.user),
+        "email": member.user.email,
+        "active": member.user.is_active,
+        "roles": roles,
+        "teams": [team.name for team in member.user.teams.all()],
+        "joined_at": _text(member.joined_at),
+    }
+
+
+def invitation_document(invitation: Invitation) -> InvitationDocument:
+    roles: list[Any] = invitation.roles
+    return {
+        "id": str(invitation.pk),
+        "roles": roles,
+        "email": invitation.email,
+        "author": person(invitation.author) if invitation.author else None,
+        "created_at": _text(invitation.created_at),
+        "expires_at": _text(invitation.expires_at),
+        "withdrawn_at": _maybe(invitation.withdrawn_at),
+    }
+
+
+def team_document(team: Team) -> TeamDocument:
+    return {"name": team.name, "people": [person(user) for user in team.people.all()]}
+
+
+def token_document(token: ApiToken) -> TokenDocument:
+    scopes: list[Any] = token.scopes
+    return {
+        "id": str(token.pk),
+        "user": person(token.user),
+        "name": token.name,
+        "prefix": token.prefix,
+        "scopes": scopes,
+        "created_at": _text(token.created_at),
+        "expires_at": _maybe(token.expires_at),
+        "revoked_at": _maybe(token.revoked_at),
+    }
+
+
+def audit_document(entry: AuditEntry) -> AuditDocument:
+    return {
+        "id": entry.pk,
+        "at": _text(entry.at),
+        "username": entry.user_name,
+        "method": entry.method,
+        "address": entry.ip,
+        "verb": entry.verb,
+        "target": entry.target,
+        "said": entry.reason,
+        "outcome": entry.outcome,
+    }
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+def _maybe(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
