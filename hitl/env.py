@@ -11,6 +11,7 @@ import secrets
 import sys
 from collections.abc import Mapping
 from functools import cache
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -21,7 +22,12 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 PREFIX = "HITL_"
 TEST_PREFIX = "HITL_TEST_"  # read by the tests alone
 NODE_SECRET = re.compile(r"HITL_SECRET_[A-Z][A-Z0-9_]{0,63}")  # what nodes ask for by ctx.secret
-SECRET = {"HITL_SECRET_KEY", "DATABASE_URL", "REDIS_URL"}  # never printed, they may hold a password
+SECRET = {
+    "HITL_SECRET_KEY",
+    "DATABASE_URL",
+    "REDIS_URL",
+    "HITL_SMTP_URL",
+}  # never printed, they may hold a password
 
 Names = Annotated[list[str], NoDecode]
 DAYS = "a whole number of days from 1 to 36500, or 0 for ever"
@@ -56,6 +62,25 @@ class Environment(BaseSettings):
     )
     host: str = Field("127.0.0.1", pattern=r"^[0-9A-Za-z:.\-]+$", description="the address to listen on")
     port: int = Field(8000, ge=1, le=65535, description="a whole number from 1 to 65535")
+    base_url: str | None = Field(
+        None,
+        description="where people reach hitl, as in https://hitl.example.org; mails and webhooks link there",
+    )
+    smtp_url: str | None = Field(
+        None,
+        description="smtp://user:password@host:587, smtps://… or smtp://host:25?tls=no; unset: no mail is sent",
+    )
+    mail_from: str = Field(
+        "hitl@localhost",
+        pattern=r"^[^\x00-\x1f\x7f]*[^@\s<>]+@[^@\s<>]+>?$",
+        description="an address, as in hitl@example.org or Approvals <hitl@example.org>",
+    )
+    link_hours: int = Field(168, ge=1, le=8_760, description="a whole number of hours from 1 to 8760")
+    webhook_allowed_nets: Names = Field(
+        [],
+        description="private networks that webhooks may reach, separated by commas, as in 10.0.0.0/8,fd00::/8",
+    )
+    webhook_http: bool = Field(False, description="true or false")
     data_dir: Path = Field(Path(".hitl"), description="a folder, absolute or relative to the project")
     lease_seconds: float = Field(30, ge=1, le=3600, description="a number from 1 to 3600")
     slice_steps: int = Field(200, ge=1, le=100_000, description="a whole number from 1 to 100000")
@@ -88,7 +113,7 @@ class Environment(BaseSettings):
         description="Python packages separated by commas, as in examples.refund,shop.flows",
     )
 
-    @field_validator("allowed_hosts", "workflow_apps", "worker_queues", mode="before")
+    @field_validator("allowed_hosts", "workflow_apps", "worker_queues", "webhook_allowed_nets", mode="before")
     @classmethod
     def split(cls, value: object) -> object:
         if isinstance(value, str):
@@ -123,6 +148,30 @@ class Environment(BaseSettings):
     def redis(cls, value: str | None) -> str | None:
         if value is not None and urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
             raise ValueError("another scheme")
+        return value
+
+    @field_validator("base_url")
+    @classmethod
+    def origin(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError("no address of a web site")
+        return value.rstrip("/")
+
+    @field_validator("smtp_url")
+    @classmethod
+    def smtp(cls, value: str | None) -> str | None:
+        if value is not None:
+            mail_server(value)
+        return value
+
+    @field_validator("webhook_allowed_nets")
+    @classmethod
+    def networks(cls, value: list[str]) -> list[str]:
+        for net in value:
+            ip_network(net)  # says itself what is wrong
         return value
 
     @field_validator("secrets_dir")
@@ -214,6 +263,25 @@ def database(url: str) -> dict[str, Any]:
         "HOST": unquote(parts.hostname or options.pop("host", "")),
         "PORT": str(parts.port or options.pop("port", "")),
         "OPTIONS": options,
+    }
+
+
+def mail_server(url: str) -> dict[str, Any]:
+    """An SMTP address as Django's EMAIL_ settings want it. TLS is on unless `?tls=no` says otherwise."""
+    parts = urlsplit(url)
+    told = dict(parse_qsl(parts.query))
+    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname or parts.path not in ("", "/"):
+        raise ValueError("not the address of a mail server")
+    if set(told) - {"tls"} or told.get("tls", "yes") not in {"yes", "no"}:
+        raise ValueError("only ?tls=no may follow")
+    at_once = parts.scheme == "smtps"
+    return {
+        "HOST": parts.hostname,
+        "PORT": parts.port or (465 if at_once else 587),
+        "HOST_USER": unquote(parts.username or ""),
+        "HOST_PASSWORD": unquote(parts.password or ""),
+        "USE_SSL": at_once,
+        "USE_TLS": not at_once and told.get("tls") != "no",
     }
 
 

@@ -1,4 +1,4 @@
-"""What runs together: web, worker, sweeper, beat, and the services that a workflow's app brings along.
+"""What runs together: web, worker, sweeper, deliver, beat, and the services that a workflow's app brings along.
 
 An app of HITL_WORKFLOW_APPS may name services in a module `processes` beside its apps.py (imported without
 Django set up):
@@ -96,6 +96,9 @@ class Launch:
 
     def sweeper(self, name: str = "sweeper") -> Child:
         return self._start(name, "manage.py", "sweeper")
+
+    def deliver(self, name: str = "deliver") -> Child:
+        return self._start(name, "manage.py", "deliver")
 
     def beat(self, folder: Path) -> Child:
         folder.mkdir(parents=True, exist_ok=True)

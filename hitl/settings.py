@@ -23,6 +23,11 @@ HITL_POISON_CRASHES = ENV.poison_crashes
 HITL_WORKERS = ENV.workers
 HITL_WORKER_QUEUES = ENV.worker_queues  # empty: all that workflows name
 HITL_HINTS_AHEAD = ENV.hints_ahead
+HITL_BASE_URL = ENV.base_url or f"http://127.0.0.1:{ENV.port}"
+HITL_LINK_HOURS = ENV.link_hours
+HITL_MAIL = ENV.smtp_url is not None
+HITL_WEBHOOK_ALLOWED_NETS = ENV.webhook_allowed_nets
+HITL_WEBHOOK_HTTP = ENV.webhook_http
 HITL_WORKFLOW_APPS = ENV.workflow_apps
 HITL_RETENTION = ENV.retention
 HITL_RETENTION_COMPLETED_DAYS = ENV.retention_completed_days
@@ -149,6 +154,14 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 )  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
+if ENV.smtp_url:
+    EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    globals().update(
+        {f"EMAIL_{name}": value for name, value in environment.mail_server(ENV.smtp_url).items()}
+    )
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = ENV.mail_from
+
 LOGGING = logs.config(ENV.log_format)
 
 REST_FRAMEWORK: dict[str, Any] = {
@@ -169,6 +182,8 @@ SPECTACULAR_SETTINGS = {
     "TAGS": [
         {"name": "runs", "description": "Start runs, watch them, steer them."},
         {"name": "approvals", "description": "What people are asked, and their answers."},
+        {"name": "webhooks", "description": "Where what happens is told."},
+        {"name": "deliveries", "description": "What was told to whom, and how that went."},
         {"name": "workflows", "description": "What can be started."},
         {"name": "project", "description": "The project that one is in."},
         {"name": "members", "description": "Who belongs to the project, and what they may do."},

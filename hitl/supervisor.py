@@ -42,7 +42,7 @@ READY_SECONDS = 60
 PORTS_TO_TRY = 20
 BACKOFF = (0, 1, 2, 5, 10)
 QUICK_END = 10.0  # a process that ends sooner than this is broken rather than unlucky
-RELOADED = ("web", "worker", "sweeper")
+RELOADED = ("web", "worker", "sweeper", "deliver")
 
 
 class CannotStart(Exception):
@@ -317,10 +317,11 @@ class Supervisor:
             self._run(service.name, partial(self.launch.service, service))
 
     def _start_all(self, fd: int) -> None:
-        say("web, worker, sweeper, beat")
+        say("web, worker, sweeper, deliver, beat")
         self._run("web", lambda: self.launch.web(fd))
         self._run("worker", lambda: self.launch.worker(children=self.env.workers))
         self._run("sweeper", self.launch.sweeper)
+        self._run("deliver", self.launch.deliver)
         self._run("beat", lambda: self.launch.beat(self.folder / "beat"))
 
     def _manage(self, *arguments: str) -> str:

@@ -70,6 +70,12 @@ class InvalidIdempotencyKey(BadRequest):
     code = "invalid_idempotency_key"
 
 
+class ForbiddenTarget(BadRequest):
+    """A webhook cannot go there."""
+
+    code = "forbidden_target"
+
+
 class TooLarge(HitlError):
     """The document is larger than the limit."""
 
@@ -98,6 +104,12 @@ class MissingScope(Forbidden):
     """The API token lacks the scope that this needs."""
 
     code = "missing_scope"
+
+
+class LinkRefused(Forbidden):
+    """This link is not for you, or its person may not use it any more."""
+
+    code = "link_refused"
 
 
 class NotACandidate(Forbidden):
@@ -170,6 +182,13 @@ class UnknownCheckpoint(NotFound):
 # ---- 410: it was there
 
 
+class LinkSpent(HitlError):
+    """This link was good for one answer, until a certain time, to what was asked then. That is over."""
+
+    code = "link_spent"
+    http_status = 410
+
+
 class Gone(NotFound):
     """Retention has removed this run; its history is no longer here."""
 
@@ -198,6 +217,18 @@ class Conflict(HitlError):
 
     code = "conflict"
     http_status = 409
+
+
+class StillPending(Conflict):
+    """It is on its way already; it is tried again by itself."""
+
+    code = "still_pending"
+
+
+class EndpointOff(Conflict):
+    """The endpoint is switched off or gone: nothing can be sent there."""
+
+    code = "endpoint_off"
 
 
 class AlreadyDecided(Conflict):

@@ -212,6 +212,27 @@ def can_administer(actor: Actor) -> bool:
     return can(check_administer, actor)
 
 
+def check_webhooks(actor: Actor) -> None:
+    """Say where a project's webhooks go: admins."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, frozenset({"admin"}), "manage webhooks")
+
+
+def check_deliveries(actor: Actor) -> None:
+    """See what was sent to whom, and how that went: operators and admins."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "runs:read")
+    _check_role(actor, KEEPERS, "see deliveries")
+
+
+def check_redeliver(actor: Actor) -> None:
+    """Send something once more: operators and admins."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, KEEPERS, "send a delivery again")
+
+
 def check_decide(actor: Actor, run: Run, approval: Approval) -> None:
     """Answer or revise an approval."""
     check_view(actor, run.project_id)
@@ -278,6 +299,18 @@ def can_watch(actor: Actor) -> bool:
 
 def can_prioritise(actor: Actor, run: Run) -> bool:
     return can(check_prioritise, actor, run)
+
+
+def can_webhooks(actor: Actor) -> bool:
+    return can(check_webhooks, actor)
+
+
+def can_deliveries(actor: Actor) -> bool:
+    return can(check_deliveries, actor)
+
+
+def can_redeliver(actor: Actor) -> bool:
+    return can(check_redeliver, actor)
 
 
 def can_cancel(actor: Actor, run: Run) -> bool:

@@ -22,21 +22,28 @@ from runs.engine import migrating, position
 from runs.engine.canonical import Json
 from runs.engine.lineage import Line
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
+from runs.engine.telling import TOPICS
 from runs.engine.versions import base_of, order
 from runs.errors import CheckpointUnreadable, Gone, HitlError, NeedsMigration, NotFound
 from runs.models import (
     ApiToken,
     Approval,
+    Attempt,
     Branch,
     Checkpoint,
     Child,
+    Delivery,
+    Endpoint,
     Event,
     JournalEntry,
     LegalHold,
     LogLine,
+    Notice,
+    Preference,
     Project,
     Revision,
     Run,
+    ServiceBeat,
     Signal,
     Step,
     Usage,
@@ -45,6 +52,7 @@ from runs.models import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.delivery import MAILED
 from runs.models.runs import IN_LINE
 
 Row = TypeVar("Row", bound=Model)
@@ -500,6 +508,90 @@ def with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:
         .defer("run__input", "run__output")
         .prefetch_related(Prefetch("votes", queryset=votes))
     )
+
+
+# ---- what is told
+
+
+def endpoints(project_id: UUID) -> list[Endpoint]:
+    """Where a project's webhooks go, oldest first. One query."""
+    return list(Endpoint.objects.filter(project=project_id, deleted_at=None).order_by("created_at", "id"))
+
+
+def endpoint(project_id: UUID, endpoint_id: UUID) -> Endpoint:
+    """One query; raises `NotFound`."""
+    found = Endpoint.objects.filter(project=project_id, pk=endpoint_id, deleted_at=None).first()
+    if found is None:
+        raise NotFound()
+    return found
+
+
+def deliveries(
+    project_id: UUID,
+    *,
+    status: str | None = None,
+    endpoint: UUID | None = None,
+    run: UUID | None = None,
+    after: tuple[datetime, UUID] | None = None,
+    limit: int,
+) -> Page[Delivery]:
+    """What was sent or is to be sent, newest first, with its message and where it goes. One query."""
+    rows = Delivery.objects.filter(project=project_id)
+    if status:
+        rows = rows.filter(status=status)
+    if endpoint:
+        rows = rows.filter(endpoint=endpoint)
+    if run:
+        rows = rows.filter(message__run=run)
+    if after:
+        moment, last = after
+        rows = rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last))
+    rows = rows.select_related("message", "endpoint", "user").defer("message__body")
+    return Page.of(rows.order_by("-created_at", "-id"), limit)
+
+
+def delivery(project_id: UUID, delivery_id: UUID) -> Delivery:
+    """A delivery with its message and its attempts. Two queries; raises `NotFound`."""
+    rows = Delivery.objects.select_related("message", "endpoint", "user")
+    attempts = Prefetch("attempts", queryset=Attempt.objects.order_by("no"))
+    found = rows.prefetch_related(attempts).filter(project=project_id, pk=delivery_id).first()
+    if found is None:
+        raise NotFound()
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bell:
+    """What of a person's notices is unread: how many (counting stops at a hundred), and what changes whenever that does."""
+
+    unread: int
+    mark: str
+
+
+def bell(project_id: UUID, user: User) -> Bell:
+    """One query."""
+    rows = Notice.objects.filter(user=user, project=project_id, shown=True, read_at=None).order_by("-id")
+    ids = list(rows.values_list("pk", flat=True)[:MARKED])
+    return Bell(len(ids), f"{ids[0] if ids else 0}-{len(ids)}")
+
+
+def notices(project_id: UUID, user: User, *, before: int | None = None, limit: int) -> Page[Notice]:
+    """A person's notices, newest first. One query."""
+    rows = Notice.objects.filter(user=user, project=project_id, shown=True)
+    if before is not None:
+        rows = rows.filter(pk__lt=before)
+    return Page.of(rows.select_related("message").defer("message__body").order_by("-id"), limit)
+
+
+def preference(project_id: UUID, user: User) -> Preference:
+    """What a person wants to hear; what holds without a word of theirs, if they have said nothing. One query."""
+    found = Preference.objects.filter(project=project_id, user=user).first()
+    return found or Preference(project_id=project_id, user=user, app=list(TOPICS), mail=list(MAILED))
+
+
+def beat_of(service: str) -> ServiceBeat | None:
+    """When a service did its last round. One query."""
+    return ServiceBeat.objects.filter(name=service).first()
 
 
 # ---- pages

@@ -10,7 +10,7 @@ import yaml
 from compose_spec.models import ComposeSpecification
 
 FILE = Path(__file__).resolve().parent.parent / "docker-compose.yml"
-PARTS = {"postgres", "redis", "migrate", "web", "worker", "sweeper", "beat", "payments"}
+PARTS = {"postgres", "redis", "migrate", "web", "worker", "sweeper", "deliver", "beat", "payments"}
 
 
 def main() -> int:

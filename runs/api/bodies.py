@@ -13,7 +13,7 @@ from rest_framework.request import Request
 
 from runs.api.faults import Placed
 from runs.api.media import ENVELOPE
-from runs.engine import canonical
+from runs.engine import canonical, telling
 from runs.engine.approval import MAX_COMMENT
 from runs.engine.canonical import Json
 from runs.engine.patch import pointer
@@ -90,6 +90,47 @@ class Submission(Body):
         ),
     ] = None
     priority: Annotated[Priority | None, Field(description="Default the workflow's.")] = None
+
+
+EndpointEvents = Annotated[
+    list[Literal[telling.TYPES]],  # type: ignore[valid-type]  # one list of the types, for people and for machines
+    Field(min_length=1, max_length=20, description="What is told there."),
+]
+EndpointUrl = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=2_000,
+        description="An https address.",
+        examples=["https://example.org/hooks"],
+    ),
+]
+
+
+class EndpointBody(Body):
+    """Where webhooks go, and of which events."""
+
+    url: EndpointUrl
+    events: EndpointEvents
+    description: Annotated[str, Field(max_length=200)] = ""
+
+
+class EndpointChange(Body):
+    """What becomes different of an endpoint."""
+
+    url: EndpointUrl | None = None
+    events: EndpointEvents | None = None
+    description: Annotated[str | None, Field(max_length=200)] = None
+    enabled: Annotated[
+        bool | None,
+        Field(
+            description="Off: what stands in line is cancelled, and nothing more is sent until it is on again."
+        ),
+    ] = None
+
+
+class Nothing(Body):
+    """Nothing is needed."""
 
 
 class Decision(BaseModel):

@@ -123,6 +123,19 @@ class CheckpointList(Query):
     limit: Limit = PAGE
 
 
+class DeliveryList(Query):
+    """Which deliveries."""
+
+    status: Annotated[
+        Literal["pending", "delivered", "dead", "blocked", "cancelled"] | None,
+        Field(description="Only those of this status; dead ones are tried no more by themselves."),
+    ] = None
+    endpoint: Annotated[UUID | None, Field(description="Only those to this endpoint.")] = None
+    run: Annotated[UUID | None, Field(description="Only what was told of this run.")] = None
+    limit: Limit = PAGE
+    cursor: Cursor = None
+
+
 class Compare(Query):
     """Two checkpoints. Without the second, the one before the first."""
 

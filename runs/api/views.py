@@ -32,6 +32,7 @@ from runs.engine import canonical
 from runs.engine.redaction import Sight
 from runs.errors import NotFound
 from runs.models import Approval, Run
+from runs.models import Endpoint as WebhookEndpoint
 from runs.operations import ActionDecision, Answer, At, Idempotency, Order
 from runs.policies import Actor
 
@@ -877,6 +878,180 @@ class Workflows(Endpoint):
         return rendered({"items": items, "project": documents.project_limit(actor.project, taken)})
 
 
+class Webhooks(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="create_endpoint",
+        summary="Have events sent to an address",
+        body=bodies.EndpointBody,
+        answers={201: documents.EndpointSecret},
+        errors=["missing_scope", "forbidden_target"],
+        examples={"Of decisions": {"url": "https://example.org/hooks", "events": ["approval.decided"]}},
+    )
+    def post(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.EndpointBody)
+        endpoint, secret = operations.create_endpoint(
+            actor=actor_of(request), url=body.url, events=body.events, description=body.description
+        )
+        return _with_secret(endpoint, secret, 201)
+
+    @described(
+        operation_id="list_endpoints",
+        summary="List where webhooks go",
+        answers={200: documents.EndpointList},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        actor = actor_of(request)
+        policies.check_deliveries(actor)
+        found = queries.endpoints(actor.project.pk)
+        return rendered({"items": [documents.endpoint_document(endpoint) for endpoint in found]})
+
+
+class WebhookDetail(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="get_endpoint",
+        summary="Get one endpoint",
+        headers=[ID_PARAMETER],
+        answers={200: documents.EndpointDocument},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        actor = actor_of(request)
+        policies.check_deliveries(actor)
+        return rendered(documents.endpoint_document(queries.endpoint(actor.project.pk, id)))
+
+    @described(
+        operation_id="change_endpoint",
+        summary="Change an endpoint, or switch it off or on",
+        headers=[ID_PARAMETER],
+        body=bodies.EndpointChange,
+        answers={200: documents.EndpointDocument},
+        errors=["not_found", "missing_scope", "forbidden_target"],
+    )
+    def patch(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.EndpointChange)
+        changed = operations.change_endpoint(
+            actor=actor_of(request),
+            endpoint_id=id,
+            url=body.url,
+            events=body.events,
+            description=body.description,
+            enabled=body.enabled,
+        )
+        return rendered(documents.endpoint_document(changed))
+
+    @described(
+        operation_id="delete_endpoint",
+        summary="Delete an endpoint; what stands in line for it is cancelled",
+        headers=[ID_PARAMETER],
+        answers={200: documents.EndpointDocument},
+        errors=["not_found", "missing_scope"],
+    )
+    def delete(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        gone = operations.delete_endpoint(actor=actor_of(request), endpoint_id=id)
+        return rendered(documents.endpoint_document(gone))
+
+
+class WebhookRotate(Endpoint):
+    @described(
+        operation_id="rotate_secret",
+        summary="Make a new secret; the one before signs as well for a day",
+        headers=[ID_PARAMETER],
+        body=bodies.Nothing,
+        answers={200: documents.EndpointSecret},
+        errors=["not_found", "missing_scope"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        read(request, bodies.Nothing)
+        return _with_secret(*operations.rotate_secret(actor=actor_of(request), endpoint_id=id), 200)
+
+
+class WebhookTest(Endpoint):
+    @described(
+        operation_id="test_endpoint",
+        summary="Send a message that says nothing",
+        headers=[ID_PARAMETER],
+        body=bodies.Nothing,
+        answers={202: documents.DeliverySummary},
+        errors=["not_found", "missing_scope", "endpoint_off"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        read(request, bodies.Nothing)
+        sent = operations.test_endpoint(actor=actor_of(request), endpoint_id=id)
+        return rendered(documents.delivery_summary(sent), 202)
+
+
+class Deliveries(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="list_deliveries",
+        summary="List what was sent, or is to be sent, newest first",
+        query=parameters.DeliveryList,
+        answers={200: documents.DeliveryPage},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        wanted, actor = query(request, parameters.DeliveryList), actor_of(request)
+        policies.check_deliveries(actor)
+        page = queries.deliveries(
+            actor.project.pk,
+            status=wanted.status,
+            endpoint=wanted.endpoint,
+            run=wanted.run,
+            after=parameters.moment_and_id(wanted.cursor),
+            limit=wanted.limit,
+        )
+        items = [documents.delivery_summary(delivery) for delivery in page.rows]
+        last = page.rows[-1] if page.more else None
+        return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
+
+
+class DeliveryDetail(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="get_delivery",
+        summary="Get a delivery with its attempts",
+        headers=[ID_PARAMETER],
+        answers={200: documents.DeliveryDocument},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        actor = actor_of(request)
+        policies.check_deliveries(actor)
+        found = queries.delivery(actor.project.pk, id)
+        return rendered(documents.delivery_document(found, actor=actor))
+
+
+class Redeliver(Endpoint):
+    @described(
+        operation_id="redeliver",
+        summary="Send a delivery once more, under the same id",
+        headers=[ID_PARAMETER],
+        body=bodies.Nothing,
+        answers={202: documents.DeliverySummary},
+        errors=["not_found", "missing_scope", "still_pending", "endpoint_off"],
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        read(request, bodies.Nothing)
+        again = operations.redeliver(actor=actor_of(request), delivery_id=id)
+        return rendered(documents.delivery_summary(again), 202)
+
+
 class Problems(Public):
     @described(
         operation_id="list_problems",
@@ -927,6 +1102,10 @@ def _run(actor: Actor, run: Run, *, status: int = 200, **headers: str) -> Respon
         Hitl_Run_Status=run.status,
         **headers,
     )
+
+
+def _with_secret(endpoint: WebhookEndpoint, secret: str, status: int) -> Response:
+    return rendered({"endpoint": documents.endpoint_document(endpoint), "secret": secret}, status)
 
 
 def _approval(actor: Actor, approval: Approval) -> Response:

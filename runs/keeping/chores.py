@@ -17,8 +17,11 @@ from runs.keeping.keys import pk_column
 from runs.keeping.rules import DAY, days_of, default_days, older_than
 from runs.models import (
     AuditEntry,
+    Delivery,
+    Endpoint,
     IdempotencyRecord,
     LegalHold,
+    Message,
     OperationalNote,
     Removed,
     RetentionPolicy,
@@ -67,6 +70,20 @@ def _audit() -> QuerySet[AuditEntry]:
     )
 
 
+def _messages() -> QuerySet[Message]:
+    """What belongs to no run: tests, digests, what admins were told. What belongs to one goes with it."""
+    under_way = Delivery.objects.filter(message=OuterRef("pk"), status="pending")
+    return _by_default(
+        Message.objects.filter(run__isnull=True).exclude(Exists(under_way)), "created_at", "notes_days"
+    )
+
+
+def _endpoints() -> QuerySet[Endpoint]:
+    """Deleted ones, once nothing tells of them any more."""
+    told = Delivery.objects.filter(endpoint=OuterRef("pk"))
+    return _by_default(Endpoint.objects.exclude(Exists(told)), "deleted_at", "notes_days")
+
+
 def _keys() -> QuerySet[IdempotencyRecord]:
     return IdempotencyRecord.objects.filter(created_at__lt=Now() - timedelta(hours=KEY_HOURS))
 
@@ -93,6 +110,8 @@ CHORES: Final = (
     Chore("notes", OperationalNote, _notes),
     Chore("waits", Wait, _waits),
     Chore("audit", AuditEntry, _audit),
+    Chore("messages", Message, _messages),
+    Chore("endpoints", Endpoint, _endpoints),
     Chore("keys", IdempotencyRecord, _keys),
     Chore("workers", WorkerChild, _workers),
     Chore("removed", Removed, _removed),

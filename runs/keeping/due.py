@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from runs import store
 from runs.keeping.keys import keys_to
 from runs.keeping.rules import days_of, older_than
-from runs.models import IdempotencyRecord, LegalHold, Run
+from runs.models import Delivery, IdempotencyRecord, LegalHold, Run
 from runs.models.runs import ENDED
 
 KEY_HOURS: Final = 24
@@ -54,6 +54,9 @@ SPARED: Final[Spares] = {
 }
 SPARED_FROM_REMOVAL: Final[Spares] = {
     **SPARED,
+    "something of it is still to be delivered": lambda: Exists(
+        Delivery.objects.filter(message__run=OuterRef("pk"), status="pending")
+    ),
     "its idempotency key is still valid": lambda: Exists(
         IdempotencyRecord.objects.filter(
             run=OuterRef("pk"), created_at__gte=Now() - timedelta(hours=KEY_HOURS)

@@ -13,12 +13,16 @@ from runs.engine import canonical
 from runs.keeping.removing import say_retention
 from runs.models import (
     Approval,
+    Attempt,
     Branch,
     Checkpoint,
     Child,
+    Delivery,
     Event,
     JournalEntry,
+    Link,
     LogLine,
+    Message,
     OperationalNote,
     Revision,
     Run,
@@ -57,7 +61,16 @@ CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
     Child: {"occurrence": "", "digest": ""},
     Usage: {"occurrence": ""},
     Step: {"progress": None},
+    Message: {"title": "Erased", "body": NOTHING},
+    Attempt: {"detail": "", "answer": ""},
+    Link: {"digest": ""},
 }
+WAYS: Final[dict[type[Model], str]] = {
+    Revision: "approval__run",
+    Vote: "approval__run",
+    Link: "approval__run",
+    Attempt: "delivery__message__run",
+}  # from a row to its run, where it is not the next step
 DROPPED: Final[tuple[type[Model], ...]] = (
     OperationalNote,
     LogLine,
@@ -70,8 +83,11 @@ def erase(run: Run, *, by: Any, reason: str) -> None:
     under which hash, and nothing of what it was about."""
     say_retention()
     for model, blank in CONTENT.items():
-        way = "approval__run" if model in (Revision, Vote) else "run"
+        way = WAYS.get(model, "run")
         model._default_manager.filter(**{way: run}).update(**blank)
+    Delivery.objects.filter(message__run=run, status="pending").update(
+        status="cancelled", reason="erased", token=None, ended_at=Now()
+    )
     for model in DROPPED:
         model._default_manager.filter(run=run).delete()
     Step.objects.filter(run=run, error__isnull=False).update(error=_without_words(None))

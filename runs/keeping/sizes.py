@@ -34,7 +34,10 @@ class Size:
 
 def of_removal() -> list[Size]:
     """Per table, project and workflow: the rows of every run that is due."""
-    return [*_in_table(Run, ""), *(size for model, way in _ways(Run) for size in _in_table(model, way))]
+    ways: dict[type[Model], str] = {}
+    for model, way in _ways(Run):
+        ways.setdefault(model, way)  # rows that lead to a run by two ways go once
+    return [*_in_table(Run, ""), *(size for model, way in ways.items() for size in _in_table(model, way))]
 
 
 def _ways(model: type[Model], further: str = "") -> Iterator[tuple[type[Model], str]]:

@@ -6,6 +6,7 @@ two queries). So rights are looked at again at every heartbeat, and a lost messa
 
     /live/runs/<id>?after=<seq>   `changed` with the run's seq as id; `end` when the run has ended
     /live/runs, /live/inbox       `changed` whenever the page would read something else
+    /live/notices                 `changed` when there is something new for the bell; so it does on the others
 
 `signed-out` and `gone` end a stream for good. The position comes in the address or as Last-Event-ID.
 """
@@ -27,7 +28,7 @@ HEARTBEAT_DEAF: Final = 3.0  # while Redis says nothing, Postgres is read more o
 TOGETHER: Final = 0.1  # seconds in which several changes of a run become one message
 TOGETHER_LIST: Final = 1.0  # the same for a list, which any run of the project changes
 
-_STREAM = re.compile(r"/live/(runs/[0-9a-f-]{36}|runs|inbox)\Z")
+_STREAM = re.compile(r"/live/(runs/[0-9a-f-]{36}|runs|inbox|notices)\Z")
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

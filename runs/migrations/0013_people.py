@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0010_versions"),
+        ("runs", "0012_delivery"),
     ]
 
     operations = [

@@ -1,6 +1,7 @@
 """Fields, constraints, indexes and cheap properties. Verbs are in `runs.operations`, SQL in `runs.store`."""
 
 from runs.models.approvals import Approval, Revision, Vote
+from runs.models.delivery import Attempt, Delivery, Endpoint, Link, Message, Notice, Preference
 from runs.models.keeping import LegalHold, Removed, RetentionPolicy
 from runs.models.people import ApiToken, Invitation, Member, Project, Team, User
 from runs.models.records import AuditEntry, IdempotencyRecord, OperationalNote, ServiceBeat, WorkerChild
@@ -25,19 +26,26 @@ from runs.models.runs import (
 __all__ = [
     "ApiToken",
     "Approval",
+    "Attempt",
     "AuditEntry",
     "Branch",
     "Checkpoint",
     "Child",
+    "Delivery",
+    "Endpoint",
     "Event",
     "IdempotencyRecord",
     "Invitation",
     "JournalEntry",
     "LegalHold",
+    "Link",
     "LogLine",
     "Member",
+    "Message",
     "Migrated",
+    "Notice",
     "OperationalNote",
+    "Preference",
     "Project",
     "Removed",
     "RetentionPolicy",

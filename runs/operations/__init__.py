@@ -6,6 +6,15 @@ from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
+from runs.operations.endpoints import (
+    change_endpoint,
+    create_endpoint,
+    delete_endpoint,
+    redeliver,
+    rotate_secret,
+    secrets_in_force,
+    test_endpoint,
+)
 from runs.operations.forking import Forked, fork, label_branch
 from runs.operations.inviting import (
     NewAccount,
@@ -17,6 +26,7 @@ from runs.operations.inviting import (
 )
 from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.limiting import limit_project, prioritise
+from runs.operations.links import find_link, follow_link, link_token
 from runs.operations.members import (
     add_person,
     create_service_account,
@@ -26,6 +36,7 @@ from runs.operations.members import (
     set_roles,
     switch_account,
 )
+from runs.operations.noticing import mark_read, set_preference
 from runs.operations.pausing import pause, resume
 from runs.operations.preflight import Line, Preflight, preflight
 from runs.operations.previewing import (
@@ -90,18 +101,23 @@ __all__ = [
     "audit_denied",
     "bulk",
     "cancel",
+    "change_endpoint",
     "compare",
     "compared_with",
+    "create_endpoint",
     "create_project",
     "create_service_account",
     "create_team",
     "create_token",
     "deactivate",
     "decide",
+    "delete_endpoint",
     "delete_team",
     "edit_state",
     "erase",
     "expire",
+    "find_link",
+    "follow_link",
     "fork",
     "hold",
     "invitation",
@@ -112,6 +128,8 @@ __all__ = [
     "leave",
     "let_in",
     "limit_project",
+    "link_token",
+    "mark_read",
     "migrate",
     "only_approval",
     "pause",
@@ -123,6 +141,7 @@ __all__ = [
     "preview_rewind",
     "prioritise",
     "reactivate",
+    "redeliver",
     "register_or_stop",
     "register_workflows",
     "release",
@@ -133,15 +152,19 @@ __all__ = [
     "revise",
     "revoke_token",
     "rewind",
+    "rotate_secret",
     "say_leaving",
+    "secrets_in_force",
     "set_people",
     "set_policy",
+    "set_preference",
     "set_roles",
     "signal",
     "stop_soon",
     "submit",
     "sweep",
     "switch_account",
+    "test_endpoint",
     "try_migration",
     "wake_parent",
     "withdraw_invitation",

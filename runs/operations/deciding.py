@@ -41,6 +41,7 @@ from runs.errors import (
 from runs.models import Approval, Revision, Run, Step, Vote, Wait
 from runs.operations import answering
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
+from runs.operations.links import use_link
 from runs.operations.unseen import whole_args, whole_decisions
 from runs.operations.versioning import noting, with_code
 from runs.policies import SYSTEM, Actor
@@ -50,13 +51,17 @@ EDITED: Final = "edited"  # why an approval closed whose edit is checked again
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One person's answer to one approval, for the version and digest that was on the screen."""
+    """One person's answer to one approval, for the version and digest that was on the screen.
+
+    link: the signed link that they came by; the answer uses it up.
+    """
 
     approval_id: uuid.UUID | str
     version: int | None
     digest: str | None
     decisions: Sequence[ActionDecision]
     comment: str = ""
+    link: str = ""
 
     @property
     def request_digest(self) -> str:
@@ -257,6 +262,8 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
     _check_open(approval, moment, ApprovalEvent.VOTED)
     _check_first(run, approval, moment)
     _check_seen(approval, answer)
+    if answer.link:
+        use_link(answer.link, actor=actor, approval=approval)
     judged = rules.judge(
         approval.content,
         answer.decisions,

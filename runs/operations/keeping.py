@@ -49,6 +49,8 @@ class Kept:
     notes: int = 0
     waits: int = 0
     audit: int = 0
+    messages: int = 0
+    endpoints: int = 0
     keys: int = 0
     workers: int = 0
     removed: int = 0

@@ -1,6 +1,7 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
 (`committing`), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run (`reading`), what the
-sweeper looks for (`due`, `children`, `keeper`), and who stands in line (`lines`).
+sweeper looks for (`due`, `children`, `keeper`), who stands in line (`lines`), and the outbox (`outbox` fills it, `deliveries`
+empties it).
 
 Lock order, everywhere: limits, then run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
@@ -33,6 +34,17 @@ from runs.store.connection import (
     refuse_to_write,
     set_lock_timeout,
     sign,
+)
+from runs.store.deliveries import (
+    Leased,
+    Tried,
+    cancel_pending,
+    disable_gone,
+    gather_digests,
+    lease_mails,
+    lease_webhooks,
+    let_go,
+    settle,
 )
 from runs.store.due import (
     Awake,
@@ -133,8 +145,10 @@ __all__ = [
     "Committed",
     "Held",
     "Keeper",
+    "Leased",
     "NewBranch",
     "SnapshotDue",
+    "Tried",
     "Use",
     "Weights",
     "Writer",
@@ -145,6 +159,7 @@ __all__ = [
     "before",
     "busy",
     "can_be_taken_back",
+    "cancel_pending",
     "check_fence",
     "check_held",
     "child_of",
@@ -156,6 +171,7 @@ __all__ = [
     "commit_call",
     "commit_step",
     "depth_of",
+    "disable_gone",
     "disconnect",
     "due_timers",
     "due_waits",
@@ -163,6 +179,7 @@ __all__ = [
     "ending_of",
     "follow_code",
     "free_signals",
+    "gather_digests",
     "hand_down",
     "handed_down",
     "has_stopped_ancestor",
@@ -174,6 +191,9 @@ __all__ = [
     "journal",
     "lapse",
     "lapsed_steps",
+    "lease_mails",
+    "lease_webhooks",
+    "let_go",
     "let_in",
     "line_of",
     "lineage",
@@ -203,6 +223,7 @@ __all__ = [
     "same_slots",
     "say_leaving",
     "set_lock_timeout",
+    "settle",
     "sign",
     "size_of_tree",
     "slots_for",

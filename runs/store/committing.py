@@ -39,6 +39,7 @@ from runs.store.claiming import Held, check_fence
 from runs.store.connection import now
 from runs.store.history import linked
 from runs.store.lines import NOT_TOLD, come_to_rest
+from runs.store.outbox import tell
 from runs.store.waits import answered, asked_before, open_waits
 from runs.store.weights import Weights
 
@@ -135,8 +136,9 @@ class Writer:
         self._begin_undo()
         self._open_waits()
         self._ask()
-        self._events()
+        events = self._events()
         self._finish()
+        tell(self.run, events, actor=self.actor)
         self._stop_children()
 
     def _set(self, **values: Any) -> None:
@@ -450,7 +452,7 @@ class Writer:
             created_at=self.moment,
         )
 
-    def _events(self) -> None:
+    def _events(self) -> list[Event]:
         actor = canonical.dumps(self.actor) if self.actor is not None else ""
         links = [bytes(self.run.head_hash)]
         rows = []
@@ -471,6 +473,7 @@ class Writer:
         Event.objects.bulk_create(rows)
         before = links[-2] if rows else links[-1]
         self._set(seq=self.run.seq + len(rows), head_hash=links[-1], prev_hash=before)
+        return rows
 
     def _payload(self, event: EngineEvent) -> dict[str, Json]:
         if event.kind == "approval_opened" and self.opened:

@@ -65,6 +65,15 @@ def draw(text: str) -> SafeString:
     return mark_safe("".join(parts))  # noqa: S308 (every part is escaped above)
 
 
+def plain(text: str) -> str:
+    """The text with each hidden character written as its code point, for where there is no markup: mails."""
+    parts, end = [], 0
+    for index, _ in find(text):
+        parts += [text[end:index], f"[{code_point(text[index])}]"]
+        end = index + 1
+    return "".join([*parts, text[end:]])
+
+
 def name_of(char: str) -> str:
     """The character's Unicode name in lower case, or what it is where Unicode gives none."""
     point = ord(char)

@@ -27,6 +27,18 @@ def drawn(value: object) -> SafeString:
     return hidden.draw(str(value))
 
 
+@register.filter("words")
+def in_words(code: object) -> str:
+    """A code as words: redirect_refused is "redirect refused"."""
+    return str(code).replace("_", " ")
+
+
+@register.filter
+def spelled(value: object) -> str:
+    """Text with hidden characters written as their code points, for mails."""
+    return hidden.plain(str(value))
+
+
 @register.filter
 def effect_word(effect: str) -> str:
     return "no effect" if effect == "none" else effect

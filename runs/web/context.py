@@ -21,6 +21,9 @@ PLACES = {
     "teams": "members",
     "invitation": "members",
     "settings": "members",
+    "notification": "notifications",
+    "webhook": "webhooks",
+    "delivery": "deliveries",
 }
 
 
@@ -77,6 +80,21 @@ class Frame:
     @property
     def may_watch(self) -> bool:
         return self.actor is not None and policies.can_watch(self.actor)
+
+    @cached_property
+    def bell(self) -> queries.Bell:
+        """The newest of what this person has not read."""
+        if self.actor is None:
+            return queries.Bell(0, "0-0")
+        return queries.bell(self.actor.project.pk, self.actor.user)
+
+    @cached_property
+    def may_see_deliveries(self) -> bool:
+        return self.actor is not None and policies.can_deliveries(self.actor)
+
+    @cached_property
+    def may_manage_webhooks(self) -> bool:
+        return self.actor is not None and policies.can_webhooks(self.actor)
 
     @cached_property
     def has_runs(self) -> bool:

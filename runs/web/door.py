@@ -48,6 +48,8 @@ TITLES: Final = {
     "already_terminal": "The run has already ended",
     "stale_version": "The run has moved on",
     "database_error": "The database did not take it; nothing was recorded",
+    "link_refused": "This link is not yours to use",
+    "link_spent": "This link leads nowhere any more",
     "busy": "Somebody is changing this run just now",
 }
 
@@ -83,7 +85,7 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
         @require_http_methods(allowed)
         @wraps(view)
         def guarded(request: Request, **kwargs: Any) -> HttpResponse:
-            if not _is_signed_in(request):
+            if not is_signed_in(request):
                 return to_sign_in(request)
             try:
                 enter(request)
@@ -115,9 +117,9 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
     return wrap
 
 
-def enter(request: Request) -> None:
-    """Find project and roles. Raises `NoProject`."""
-    project = _project(request)
+def enter(request: Request, project: Project | None = None) -> None:
+    """Find project and roles; the project is the session's, or the one that an address leads to. Raises `NoProject`."""
+    project = project or _project(request)
     request.actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
     policies.check_view(request.actor, project.pk)
 
@@ -131,7 +133,7 @@ def _project(request: Request) -> Project:
     raise NoProject()
 
 
-def _is_signed_in(request: HttpRequest) -> bool:
+def is_signed_in(request: HttpRequest) -> bool:
     return request.user.is_authenticated
 
 
@@ -203,7 +205,7 @@ def error_page(request: HttpRequest, error: HitlError) -> HttpResponse:
 
 def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
     """The token in the form is not the session's: signed in again elsewhere, or a form of another site."""
-    if not _is_signed_in(request):
+    if not is_signed_in(request):
         return to_sign_in(request)
     try:
         match = resolve(request.path_info)

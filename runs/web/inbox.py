@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
@@ -18,14 +19,14 @@ from runs import operations, policies, queries, sights, store, workflows
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
 from runs.errors import BadRequest, HitlError, NotFound, UnknownWorkflow, Unprocessable
-from runs.models import Approval, JournalEntry, Revision, Step
+from runs.models import Approval, JournalEntry, Link, Revision, Step
 from runs.operations import Answer
 from runs.templatetags import words
 from runs.web import card as cards
 from runs.web import editing, once, queue
 from runs.web.banner import of_decision
 from runs.web.context import asked
-from runs.web.door import Request, number, page, see_other
+from runs.web.door import Request, enter, number, page, see_other
 
 ROWS: Final = 200
 EVIDENCE: Final = 40
@@ -89,6 +90,14 @@ def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
     }
 
 
+def by_link(request: Request, link: Link, token: str) -> HttpResponse:
+    """The card of what a mail's link asks, with the link in its form: the answer uses it up."""
+    context = _card_context(request, link.approval_id)
+    return _desk(
+        request, rows=context.pop("queue"), link={"token": token, "until": link.expires_at}, **context
+    )
+
+
 # ---- deciding
 
 
@@ -105,12 +114,21 @@ def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpRes
 def decide(request: Request, approval_id: UUID) -> HttpResponse:
     if request.method != "POST":  # a reload of the address after a refusal
         return see_other(reverse("approval", args=[approval_id]) + _view_query(request))
+    _come_by_link(request)
     approval = _approval(request, approval_id)
     decisions = _decisions(request)
     if any(decision.type == "edit" for decision in decisions):
         return _edit_page(request, approval)
     _check_seen(request, approval, decisions)
     return _send(request, approval, decisions)
+
+
+def _come_by_link(request: Request) -> None:
+    """Whoever answers by a link works in its project, and the audit says how they came."""
+    token = request.POST.get("link", "")
+    if token:
+        enter(request, operations.find_link(token).approval.project)
+        request.actor = replace(request.actor, method="link")
 
 
 # ---- editing
@@ -191,6 +209,7 @@ def _send(request: Request, approval: Approval, decisions: list[ActionDecision])
         request.POST.get("digest") or None,
         decisions,
         request.POST.get("reason", ""),
+        request.POST.get("link", ""),
     )
     before = _queue(request, current=approval.pk)
     [decided] = operations.decide(actor=request.actor, answers=[answer])

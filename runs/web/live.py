@@ -37,7 +37,8 @@ def _answers(state: State) -> Callable[..., HttpResponse]:
             enter(request)
             told = state(request, **kwargs)
             told["listen"] = [told["listen"], person_key(request.user.pk)]
-            return JsonResponse(told)
+            bell = queries.bell(request.actor.project.pk, request.user)
+            return JsonResponse({**told, "mark": f"{told['mark']}+{bell.mark}"})
         except HitlError as error:
             return JsonResponse({"code": error.code}, status=error.http_status)
 
@@ -59,6 +60,12 @@ def run_state(request: Request, run_id: UUID) -> dict[str, Any]:
 def runs_state(request: Request) -> dict[str, Any]:
     project = request.actor.project.pk
     return {"listen": str(project), "mark": queries.runs_mark(project), "tell": {}}
+
+
+@_answers
+def notices_state(request: Request) -> dict[str, Any]:
+    """For pages that show nothing else which changes."""
+    return {"listen": str(request.actor.project.pk), "mark": "", "tell": {}}
 
 
 @_answers

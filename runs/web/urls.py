@@ -13,6 +13,7 @@ from runs.web import (
     keeping,
     live,
     members,
+    notices,
     project,
     runs,
     steering,
@@ -20,6 +21,7 @@ from runs.web import (
     teams,
     travel,
     versions,
+    webhooks,
 )
 
 urlpatterns = [
@@ -51,6 +53,15 @@ urlpatterns = [
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
+    path("live/state/notices", live.notices_state, name="live-notices"),
+    path("notifications/", notices.notices, name="notifications"),
+    path("notifications/bell/", notices.bell, name="notification-bell"),
+    path("notifications/settings/", notices.preferences, name="notification-settings"),
+    path("link/<str:token>/", notices.link, name="link"),
+    path("webhooks/", webhooks.endpoints, name="webhooks"),
+    path("webhooks/<uuid:endpoint_id>/", webhooks.endpoint, name="webhook"),
+    path("deliveries/", webhooks.deliveries, name="deliveries"),
+    path("deliveries/<uuid:delivery_id>/", webhooks.delivery, name="delivery"),
     path("styleguide", styleguide.styleguide, name="styleguide"),
     path("members/", members.index, name="members"),
     path("members/invitations/<uuid:invitation_id>/withdraw/", members.withdraw, name="invitation-withdraw"),

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Response,
 
 from tests.acceptance.seed import PASSWORD
 from tests.acceptance.site import Site
+from tests.kit.postbox import Postbox, postbox
 from tests.kit.servers import Servers
 from tests.kit.stack import APPS, Stack
 
@@ -67,9 +68,17 @@ def browser(chromium_path: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def site(servers: Servers) -> Iterator[Site]:
+def mail() -> Iterator[Postbox]:
+    """The mail server of the site. People have no address until a test gives them one."""
+    with postbox() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def site(servers: Servers, mail: Postbox) -> Iterator[Site]:
     """One for all tests here: web, a worker, a sweeper. Each test starts runs of its own."""
-    stack = Stack(servers, env={"HITL_WORKFLOW_APPS": ",".join([*APPS, "tests.browser.flows"])})
+    apps = ",".join([*APPS, "tests.browser.flows"])
+    stack = Stack(servers, env={"HITL_WORKFLOW_APPS": apps, "HITL_SMTP_URL": mail.url})
     try:
         site = Site(stack)
         stack.sql(

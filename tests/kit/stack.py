@@ -106,6 +106,9 @@ class Stack:
     def start_beat(self) -> Child:
         return self._keep("beat", self.launch.beat(self.folder / "beat"))
 
+    def start_deliver(self, name: str = "deliver") -> Child:
+        return self._keep(name, self.launch.deliver(name))
+
     def start_services(self, *apps: str) -> None:
         """What the apps' `processes` name; before the workers, which get the addresses by environment."""
         for service in (found.placed(self.folder) for found in services(apps or APPS)):

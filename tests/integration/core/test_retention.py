@@ -213,7 +213,7 @@ def test_chores_clear_what_is_old_and_spare_what_is_held(house: House, flow: Wor
     by_sql("INSERT INTO django_session VALUES ('k', '', now() - interval '1 day')")
     by_sql("INSERT INTO django_session VALUES ('l', '', now() + interval '1 day')")
     fresh = operations.keep_house().as_dict()
-    assert [fresh[chore.name] for chore in keeping.CHORES] == [0] * 6 + [1]
+    assert [fresh[chore.name] for chore in keeping.CHORES] == [0] * 8 + [1]
     assert by_sql("SELECT * FROM django_session") == 1
     for table, column in (
         ("operationalnote", "at"),

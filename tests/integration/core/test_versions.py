@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -141,7 +140,7 @@ def rows_of(run: Run) -> str:
                 if table == "runs_vote"
                 else "run_id = %s"
             )
-            cursor.execute(f"SELECT t::text FROM {table} t WHERE {of} ORDER BY 1", [run.pk])  # noqa: S608
+            cursor.execute(f"SELECT t::text FROM {table} t WHERE {of} ORDER BY 1", [run.pk])
             digest.update(repr(cursor.fetchall()).encode())
     return digest.hexdigest()
 

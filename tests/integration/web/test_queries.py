@@ -51,7 +51,7 @@ def test_the_inbox(house: House, parked: Callable[[int], list[Run]], client_of: 
     parked(2)
     few = count(client, "/inbox/")
     parked(6)
-    assert (count(client, "/inbox/"), few) == (11, 11)
+    assert (count(client, "/inbox/"), few) == (12, 12)
 
 
 def test_the_card(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:
@@ -59,7 +59,7 @@ def test_the_card(house: House, parked: Callable[[int], list[Run]], client_of: C
     runs = parked(3)
     house.answer(open_approval(runs[0]), "approve", by=house.felix)
     counts = {count(client, f"/inbox/{open_approval(run).pk}/") for run in runs}
-    assert counts == {16}
+    assert counts == {17}
 
 
 def test_the_list_of_runs(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:
@@ -67,7 +67,7 @@ def test_the_list_of_runs(house: House, parked: Callable[[int], list[Run]], clie
     parked(2)
     few = count(client, "/runs/")
     parked(6)
-    assert (count(client, "/runs/"), few) == (14, 14)
+    assert (count(client, "/runs/"), few) == (15, 15)
 
 
 def test_the_page_of_a_run(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:

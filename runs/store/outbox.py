@@ -1,0 +1,135 @@
+"""Messages to the world, written in the transaction of what they tell of. One statement an event that is told."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connection
+
+from runs.engine import canonical, telling
+from runs.engine.canonical import Json
+from runs.engine.telling import TOPICS, Telling
+from runs.models import Approval, Event, Run
+from runs.models.delivery import MAILED
+from runs.sql import statement
+
+APPROVAL_FACTS: Final = (
+    "id",
+    "node",
+    "title",
+    "version",
+    "digest",
+    "risk",
+    "quorum",
+    "teams",
+    "users",
+    "due_at",
+)
+
+
+def tell(run: Run, events: Sequence[Event], *, actor: Json = None) -> None:
+    """Put what these events of a locked run say into the outbox, in the caller's transaction.
+
+    Endpoints, people and preferences are those of this moment. Nothing is written if nobody wants to hear it.
+    """
+    said = False
+    for event in events:
+        payload = canonical.loads(event.payload) if event.payload else {}
+        how = telling.telling_of(event.kind, payload)
+        if how is not None:
+            _tell(run, event, how, payload, actor)
+            said = True
+    if not said and any(event.kind in telling.CLOSING for event in events):
+        settle_notices(run.pk)
+
+
+def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor: Json) -> None:
+    asked = _approval(payload)
+    title = telling.headline(how.type, title=asked.title if asked else "", workflow=run.workflow)
+    own = telling.ENDED if how.audience == telling.OPERATORS else how.topic
+    with connection.cursor() as cursor:
+        cursor.execute(
+            statement("tell"),
+            {
+                "id": uuid.uuid4(),
+                "project": run.project_id,
+                "run": run.pk,
+                "approval": asked.pk if asked else None,
+                "seq": event.seq,
+                "type": how.type,
+                "title": title,
+                "body": canonical.dumps(body_of(run, event, how, payload, asked)),
+                "moment": event.at,
+                "audience": how.audience,
+                "topic": how.topic,
+                "own_topic": own,
+                "requester": run.requester_id,
+                "actor": actor.get("id") if isinstance(actor, dict) else None,
+                "app": list(TOPICS),
+                "mail": list(MAILED),
+                "by_mail": bool(settings.HITL_MAIL),
+            },
+        )
+
+
+def _approval(payload: dict[str, Json]) -> Approval | None:
+    named = payload.get("approval")
+    return Approval.objects.only(*APPROVAL_FACTS).get(pk=named) if named else None
+
+
+def body_of(
+    run: Run, event: Event, how: Telling, payload: dict[str, Json], asked: Approval | None
+) -> dict[str, Json]:
+    """What is sent, in the form of Standard Webhooks: type, timestamp and data."""
+    data: dict[str, Any] = {
+        "project": str(run.project_id),
+        "seq": event.seq,
+        "run": {
+            "id": str(run.pk),
+            "workflow": run.workflow,
+            "version": run.workflow_version,
+            "status": run.status,
+            "labels": run.labels,
+            "url": address("runs", run.pk),
+        },
+    }
+    if asked is not None:
+        data["approval"] = {
+            "id": str(asked.pk),
+            "node": asked.node,
+            "title": asked.title,
+            "version": asked.version,
+            "digest": asked.digest,
+            "risk": asked.risk,
+            "quorum": asked.quorum,
+            "candidates": {"teams": asked.teams, "users": asked.users},
+            "due_at": asked.due_at.isoformat() if asked.due_at else None,
+            "url": address("inbox", asked.pk),
+        }
+    if how.topic == telling.DECIDED:
+        data["decision"] = telling.decision_told(payload)
+    if how.topic == telling.FAILED:
+        data["error"] = telling.error_told(payload)
+    return {"type": how.type, "timestamp": event.at.isoformat(), "data": data}
+
+
+def address(place: str, identity: uuid.UUID) -> str:
+    """Where somebody outside finds a page of ours."""
+    return f"{settings.HITL_BASE_URL}/{place}/{identity}/"
+
+
+def settle_notices(run_id: uuid.UUID) -> None:
+    """Whoever was told of a question that is not open any more need not look."""
+    with connection.cursor() as cursor:
+        cursor.execute(SETTLE, {"run": run_id})
+
+
+SETTLE: Final = """
+    UPDATE runs_notice notice SET read_at = now()
+    FROM runs_message message JOIN runs_approval asked ON asked.id = message.approval_id
+    WHERE notice.run_id = %(run)s AND notice.read_at IS NULL AND message.id = notice.message_id
+      AND notice.topic = 'asked' AND asked.status <> 'open'
+"""
