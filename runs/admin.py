@@ -9,6 +9,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from runs.models import (
+    Absence,
     ApiToken,
     Approval,
     AuditEntry,
@@ -21,7 +22,9 @@ from runs.models import (
     RetentionPolicy,
     Run,
     ServiceBeat,
+    Snooze,
     Team,
+    TeamHours,
     Usage,
     User,
     Vote,
@@ -77,6 +80,9 @@ _look(Approval, "id", "node", "status", "outcome", "opened_at", "due_at", hidden
 _look(
     Vote, "id", "version", "user", "outcome", "decisive", "at", hidden=("approval", "decisions", "signature")
 )
+_look(Absence, "project", "user", "substitute", "starts_at", "ends_at", "ended_at")
+_look(Snooze, "approval", "user", "until")
+_look(TeamHours, "team", "changed_at")
 _look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
 _look(Usage, "run", "node", "call", "model", "model_tokens_in", "model_tokens_out", "cost", "currency", "at")
 _look(OperationalNote, "run", "kind", "at", hidden=("facts",))

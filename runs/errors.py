@@ -136,6 +136,12 @@ class DecisionNotAllowed(Forbidden):
     code = "decision_not_allowed"
 
 
+class RiskTooHigh(Forbidden):
+    """Only what is of low risk, and can be undone, is decided together with others."""
+
+    code = "risk_too_high"
+
+
 class FieldNotEditable(Forbidden):
     """Your roles do not let you edit this field of the state."""
 
@@ -241,6 +247,18 @@ class AlreadyVoted(Conflict):
     """You have already said something else about this version."""
 
     code = "already_voted"
+
+
+class AlreadyAssigned(Conflict):
+    """Somebody else works on this; take it over with a reason, or wait until it is released."""
+
+    code = "already_assigned"
+
+
+class NothingDecided(Conflict):
+    """Not every one of these approvals can be decided so; nothing was stored."""
+
+    code = "nothing_decided"
 
 
 class ApprovalClosed(Conflict):
@@ -485,6 +503,12 @@ class UnknownCall(Unprocessable):
     """A call that is to be set apart was not made after the checkpoint."""
 
     code = "unknown_call"
+
+
+class NotAlike(Unprocessable):
+    """What is decided together asks the same: one node of one workflow, with the same actions."""
+
+    code = "not_alike"
 
 
 class ReasonRequired(Unprocessable):

@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Exists, OuterRef, Q, Value
+from django.db.models.functions import Now
+
 from runs.engine import canonical, redaction
 from runs.engine.canonical import Json
 from runs.engine.state import StateSchema
@@ -25,13 +29,29 @@ from runs.errors import (
     Problem,
     SelfApproval,
 )
-from runs.models import ApiToken, Approval, Member, Project, Run, Team, User
+from runs.models import Absence, ApiToken, Approval, Member, Project, Run, User
 
 SUBMITTERS = frozenset({"submitter", "operator"})
 DECIDERS = frozenset({"reviewer", "operator"})
 OPERATORS = frozenset({"operator"})
 KEEPERS = frozenset({"operator", "admin"})
 ADMINS = frozenset({"admin"})
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """In whose name somebody may answer: their own, or that of a person who is away and has named them as substitute."""
+
+    user: User
+    teams: frozenset[str]
+    reviewer: bool
+    own: bool
+
+    def is_asked(self, approval: Approval) -> bool:
+        """Whether an approval asks this person now: by name, by team, or as any reviewer if it names nobody."""
+        if not approval.teams and not approval.users:
+            return self.reviewer
+        return self.user.username in approval.users or bool(self.teams & set(approval.teams))
 
 
 @dataclass(frozen=True)
@@ -54,10 +74,21 @@ class Actor:
         return frozenset(member or ()) if self.user.is_active else frozenset()
 
     @cached_property
-    def team_names(self) -> frozenset[str]:
-        return frozenset(
-            Team.objects.filter(project=self.project, people=self.user).values_list("name", flat=True)
+    def seats(self) -> tuple[Seat, ...]:
+        """The actor's own seat, then those of people who are away now and have named the actor. One query."""
+        away = Absence.objects.filter(
+            project=self.project, substitute=self.user, ended_at=None, starts_at__lte=Now(), ends_at__gt=Now()
         )
+        deciding = Member.objects.filter(project=self.project, roles__overlap=sorted(DECIDERS))
+        absent = Q(pk__in=away.values("user"), is_active=True) & Q(pk__in=deciding.values("user"))
+        found = User.objects.filter(Q(pk=self.user.pk) | absent).annotate(
+            names=ArrayAgg("teams__name", filter=Q(teams__project=self.project), default=Value([])),
+            reviews=Exists(
+                Member.objects.filter(project=self.project, user=OuterRef("pk"), roles__contains=["reviewer"])
+            ),
+        )
+        seats = [Seat(user, frozenset(user.names), user.reviews, user.pk == self.user.pk) for user in found]
+        return tuple(sorted(seats, key=lambda seat: (not seat.own, seat.user.username)))
 
     def as_dict(self) -> dict[str, Json]:
         """As it stands in history and decisions."""
@@ -85,9 +116,21 @@ def check_submit(actor: Actor) -> None:
     _check_role(actor, SUBMITTERS, "submit runs")
 
 
+def check_submit_for(actor: Actor) -> None:
+    """Submit a run for somebody else, who counts as its requester: API tokens with a scope of its own."""
+    if actor.token is None:
+        raise Forbidden("Only an API token with the scope runs:submit_for_others submits for others.")
+    check_scope(actor, "runs:submit_for_others")
+
+
+def is_requester(user: User, run: Run) -> bool:
+    """Whether somebody asked for a run: it acts for them, or they submitted it for somebody else."""
+    return user.pk in (run.requester_id, run.submitted_by_id)
+
+
 def check_cancel(actor: Actor, run: Run) -> None:
     check_view(actor, run.project_id)
-    own = run.requester_id == actor.user.pk
+    own = is_requester(actor.user, run)
     check_scope(actor, "runs:submit" if own else "runs:operate")
     _check_role(actor, SUBMITTERS if own else OPERATORS, "cancel this run")
 
@@ -102,7 +145,7 @@ def check_prioritise(actor: Actor, run: Run) -> None:
 def check_signal(actor: Actor, run: Run) -> None:
     """Send a signal to a run: whoever may cancel it may."""
     check_view(actor, run.project_id)
-    own = run.requester_id == actor.user.pk
+    own = is_requester(actor.user, run)
     check_scope(actor, "runs:submit" if own else "runs:operate")
     _check_role(actor, SUBMITTERS if own else OPERATORS, "send signals to this run")
 
@@ -114,9 +157,9 @@ def check_steer(actor: Actor, run: Run) -> None:
     if "operator" in actor.roles:
         return
     _check_role(actor, DECIDERS, "rewind or edit this run")
-    if run.requester_id == actor.user.pk:
+    if is_requester(actor.user, run):
         raise SelfApproval("Whoever requested the run may not rewind or edit it.")
-    if not any(is_candidate(actor, approval) for approval in Approval.objects.filter(run=run)):
+    if not any(seat_of(actor, run, approval) for approval in Approval.objects.filter(run=run)):
         raise NotACandidate("Only people who are asked about this run may rewind or edit it.")
 
 
@@ -233,26 +276,58 @@ def check_redeliver(actor: Actor) -> None:
     _check_role(actor, KEEPERS, "send a delivery again")
 
 
-def check_decide(actor: Actor, run: Run, approval: Approval) -> None:
-    """Answer or revise an approval."""
+def check_decide(actor: Actor, run: Run, approval: Approval) -> Seat:
+    """Answer or revise an approval. The one rule of who may decide, for every path; returns in whose name."""
     check_view(actor, run.project_id)
     check_scope(actor, "approvals:decide")
-    if run.requester_id == actor.user.pk and not approval.options.get("requester_may_decide"):
+    if actor.user.pk in barred(run, approval):
         raise SelfApproval()
     _check_role(actor, DECIDERS, "decide")
-    if not is_candidate(actor, approval):
+    seat = seat_of(actor, run, approval)
+    if seat is None:
         asked = ", ".join([*approval.teams, *approval.users])
         raise NotACandidate(f"Only {asked or 'a reviewer'} may decide this.", candidates=asked)
+    return seat
 
 
-def is_candidate(actor: Actor, approval: Approval) -> bool:
-    """Whether an approval asks this person: by name, by team, or as any reviewer if it names nobody."""
-    if not approval.teams and not approval.users:
-        return "reviewer" in actor.roles
-    return actor.user.username in approval.users or bool(actor.team_names & set(approval.teams))
+def barred(run: Run, approval: Approval) -> frozenset[int]:
+    """The ids of those who asked for a run, and so may not decide about it."""
+    if approval.options.get("requester_may_decide"):
+        return frozenset()
+    return frozenset(pk for pk in (run.requester_id, run.submitted_by_id) if pk is not None)
 
 
-def can(check: Callable[..., None], actor: Actor, *things: Any) -> bool:
+def seat_of(actor: Actor, run: Run, approval: Approval) -> Seat | None:
+    """In whose name an approval asks this person: their own if it can be; never that of who asked for the run."""
+    nobody = barred(run, approval)
+    return next(
+        (seat for seat in actor.seats if seat.user.pk not in nobody and seat.is_asked(approval)), None
+    )
+
+
+def check_direct(actor: Actor, run: Run, approval: Approval) -> None:
+    """Give an approval to somebody else to work on, extend its time: who may decide it, and operators."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "approvals:decide")
+    if "operator" not in actor.roles:
+        check_decide(actor, run, approval)
+
+
+def check_absence(actor: Actor, user: User) -> None:
+    """Say that somebody is away, and who answers in their place: they themselves, and admins."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "approvals:decide")
+    _check_role(actor, DECIDERS if user.pk == actor.user.pk else frozenset({"admin"}), "say who is away")
+
+
+def check_hours(actor: Actor) -> None:
+    """Say when the people of a team work: admins."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "approvals:decide")
+    _check_role(actor, frozenset({"admin"}), "change when a team works")
+
+
+def can(check: Callable[..., object], actor: Actor, *things: Any) -> bool:
     """Whether a check would pass: for showing or hiding what leads there."""
     try:
         check(actor, *things)
@@ -263,6 +338,10 @@ def can(check: Callable[..., None], actor: Actor, *things: Any) -> bool:
 
 def can_decide(actor: Actor, run: Run, approval: Approval) -> bool:
     return can(check_decide, actor, run, approval)
+
+
+def can_direct(actor: Actor, run: Run, approval: Approval) -> bool:
+    return can(check_direct, actor, run, approval)
 
 
 def can_steer(actor: Actor, run: Run) -> bool:

@@ -15,17 +15,34 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
-from django.db.models import Count, F, Max, Min, Model, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    Max,
+    Min,
+    Model,
+    OuterRef,
+    Prefetch,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
+from django.db.models.functions import Now
 
 from runs import keeping, store, workflows
 from runs.engine import migrating, position
 from runs.engine.canonical import Json
+from runs.engine.hours import STANDARD, Hours, hours_from
 from runs.engine.lineage import Line
+from runs.engine.stages import PERSON, Known, Lack, Stage, lacking
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
 from runs.engine.telling import TOPICS
 from runs.engine.versions import base_of, order
 from runs.errors import CheckpointUnreadable, Gone, HitlError, NeedsMigration, NotFound
 from runs.models import (
+    Absence,
     ApiToken,
     Approval,
     Attempt,
@@ -38,6 +55,7 @@ from runs.models import (
     JournalEntry,
     LegalHold,
     LogLine,
+    Member,
     Notice,
     Preference,
     Project,
@@ -45,7 +63,10 @@ from runs.models import (
     Run,
     ServiceBeat,
     Signal,
+    Snooze,
     Step,
+    Team,
+    TeamHours,
     Usage,
     User,
     Vote,
@@ -57,6 +78,7 @@ from runs.models.runs import IN_LINE
 
 Row = TypeVar("Row", bound=Model)
 MARKED = 100  # rows of a list that its mark looks at
+LOOKED_AT = 1_000  # open approvals of which somebody asks whether anybody can answer them
 
 LARGE = ("input", "output")  # what a list of runs leaves out
 
@@ -227,7 +249,16 @@ def approvals_mark(project_id: UUID) -> str:
     """Changes whenever the open approvals of a project, their versions, votes or due times would read otherwise. One query."""
     rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
     told = rows.aggregate(
-        Count("pk"), Sum("version"), Max("opened_at"), Min("due_at"), Max("due_at"), Count("votes")
+        Count("pk"),
+        Sum("version"),
+        Max("opened_at"),
+        Min("due_at"),
+        Max("due_at"),
+        Count("votes"),
+        Sum("stage"),
+        Sum("level"),
+        Sum("assignee"),
+        Max("assigned_until"),
     )
     return _digest(told.values())
 
@@ -502,9 +533,9 @@ def _open_after(rows: QuerySet[Approval], after: tuple[datetime, UUID] | None) -
 
 def with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:
     """These approvals with their runs and votes. Two queries."""
-    votes = Vote.objects.select_related("user").order_by("id")
+    votes = Vote.objects.select_related("user", "in_place_of").order_by("id")
     return (
-        rows.select_related("run", "run__requester")
+        rows.select_related("run", "run__requester", "run__submitted_by", "assignee")
         .defer("run__input", "run__output")
         .prefetch_related(Prefetch("votes", queryset=votes))
     )
@@ -599,33 +630,120 @@ def beat_of(service: str) -> ServiceBeat | None:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whom an inbox is for: what of a person the candidates of an approval are compared with."""
+    """Whom an inbox is for: what of a person, and of those in whose place they answer, candidates are compared with."""
 
+    user: User
+    seats: Sequence[AskedSeat]
+
+    @property
+    def q(self) -> Q:
+        """Open approvals that this person may decide and has not snoozed."""
+        asked: Q = Q(pk__in=[])
+        for seat in self.seats:
+            asked |= seat.q
+        later = Exists(Snooze.objects.filter(approval=OuterRef("pk"), user=self.user, until__gt=Now()))
+        mine: Q = Q(status=ApprovalStatus.OPEN) & asked & ~_asked_by(self.user)
+        return mine & Q(~later)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSeat:
     user: User
     teams: frozenset[str]
     reviewer: bool
 
     @property
     def q(self) -> Q:
-        """Open approvals that this person may decide: asked by name, by team or as any reviewer, and not the requester."""
+        """Asked by name, by team or as any reviewer, and not the requester."""
         by_name = Q(users__contains=[self.user.username])
         by_team = Q(teams__overlap=sorted(self.teams)) if self.teams else Q(pk__in=[])
         anybody = Q(teams=[], users=[]) if self.reviewer else Q(pk__in=[])
-        own = Q(run__requester=self.user) & ~Q(options__contains={"requester_may_decide": True})
-        return Q(status=ApprovalStatus.OPEN) & (by_name | by_team | anybody) & ~own
+        asked: Q = by_name | by_team | anybody
+        return asked & ~_asked_by(self.user)
 
 
-def inbox(project_id: UUID, asked: Asked | None, *, limit: int) -> Page[Approval]:
-    """Open approvals, first due first: those one person is asked, or all. Two queries."""
+def _asked_by(user: User) -> Q:
+    asked = Q(run__requester=user) | Q(run__submitted_by=user)
+    return asked & ~Q(options__contains={"requester_may_decide": True})
+
+
+def inbox(project_id: UUID, asked: Asked | None, *, unclaimed: bool = False, limit: int) -> Page[Approval]:
+    """Open approvals, first due first: those one person is asked, or all. unclaimed: nobody works on them. Two queries."""
     rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
     if asked:
         rows = rows.filter(asked.q)
+    if unclaimed:
+        rows = rows.exclude(assignee__isnull=False, assigned_until__gt=Now())
     return Page.of(with_votes(rows).order_by(F("due_at").asc(nulls_last=True), "opened_at", "id"), limit)
 
 
 def inbox_count(project_id: UUID, asked: Asked) -> int:
     """How many approvals wait for a person. One query; counting stops at a thousand."""
     return Approval.objects.filter(project=project_id).filter(asked.q)[:1000].count()
+
+
+def unanswerable(project_id: UUID, *, limit: int) -> list[tuple[Approval, Lack]]:
+    """Open approvals that nobody, or too few people, may answer as things are, oldest first, and why. Four queries."""
+    rows = with_votes(Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN))
+    known = known_people(project_id)
+    found = [(row, lack_of(row, known)) for row in rows.order_by("opened_at", "id")[:LOOKED_AT]]
+    return [(row, lack) for row, lack in found if lack is not None][:limit]
+
+
+def lack_of(approval: Approval, known: Known) -> Lack | None:
+    """Why an approval with its run cannot come to an answer, as things are."""
+    return lacking([stage_of(approval)], known, barred=barred_names(approval.run, approval.options))
+
+
+def stage_of(approval: Approval) -> Stage:
+    """Whom an approval asks now."""
+    return Stage([*approval.teams, *(f"{PERSON}{name}" for name in approval.users)], approval.quorum)
+
+
+def barred_names(run: Run, options: Mapping[str, Any]) -> frozenset[str]:
+    """The names of those who asked for a run, where they may not decide."""
+    if options.get("requester_may_decide"):
+        return frozenset()
+    asked = [run.requester, run.submitted_by]
+    return frozenset(user.username for user in asked if user is not None)
+
+
+def known_people(project_id: UUID) -> Known:
+    """Who may decide in a project, by team and altogether. Two queries."""
+    members = Member.objects.filter(
+        project=project_id, user__is_active=True, roles__overlap=["operator", "reviewer"]
+    )
+    roles = dict(members.values_list("user__username", "roles"))
+    people = frozenset(roles)
+    by_team: dict[str, set[str]] = {}
+    for team, name in Team.objects.filter(project=project_id).values_list("name", "people__username"):
+        by_team.setdefault(team, set()).update({name} & people)
+    return Known(
+        {team: frozenset(names) for team, names in by_team.items()},
+        frozenset(name for name in people if "reviewer" in roles[name]),
+        people,
+    )
+
+
+def hours_of(project_id: UUID, team: str) -> Hours:
+    """When the people of a team work; where nothing is said, the standard week. One query, none without a team."""
+    told = TeamHours.objects.filter(team__project=project_id, team__name=team).first() if team else None
+    return STANDARD if told is None else hours_from(told.document)
+
+
+def team_hours(project_id: UUID, team: str) -> dict[str, Json]:
+    """When the people of a team work, and whether that was said. Two queries; raises `NotFound`."""
+    if not Team.objects.filter(project=project_id, name=team).exists():
+        raise NotFound()
+    told = TeamHours.objects.filter(team__project=project_id, team__name=team).first()
+    hours = told.document if told else STANDARD.as_dict()
+    return {"team": team, **hours, "standard": told is None}
+
+
+def absences(project_id: UUID) -> list[Absence]:
+    """Who is away or will be, who is away first at the top. One query."""
+    rows = Absence.objects.filter(project=project_id, ended_at=None, ends_at__gt=Now())
+    return list(rows.select_related("user", "substitute").order_by("starts_at", "id"))
 
 
 def closed_approvals(

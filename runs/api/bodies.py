@@ -90,6 +90,13 @@ class Submission(Body):
         ),
     ] = None
     priority: Annotated[Priority | None, Field(description="Default the workflow's.")] = None
+    on_behalf_of: Annotated[
+        str | None,
+        Field(
+            max_length=150,
+            description="Username of a member who counts as the requester. Takes a token with `runs:submit_for_others`.",
+        ),
+    ] = None
 
 
 EndpointEvents = Annotated[
@@ -217,6 +224,82 @@ class RevisionBody(Body):
 
     def documents(self) -> Iterator[Json]:
         yield from self.args.values()
+
+
+class AssignmentBody(Body):
+    """Who is to work on an approval."""
+
+    to: Annotated[
+        str | None, Field(max_length=150, description="Username; you yourself if it is left out.")
+    ] = None
+    reason: Annotated[Text, Field(description="A note. Needed where somebody else works on it.")] = ""
+
+
+class WhyBody(Body):
+    """Why."""
+
+    reason: Text = ""
+
+
+class NothingBody(Body):
+    """Nothing is to be said."""
+
+
+class SnoozeBody(Body):
+    """Until when you would rather not see an approval."""
+
+    until: Annotated[AwareDatetime | None, Field(strict=False, description="null: show it again.")]
+
+
+class ExtensionBody(Body):
+    """Until when people have time."""
+
+    due_at: Annotated[AwareDatetime, Field(strict=False)]
+    reason: Text
+
+
+class ChosenApproval(BaseModel):
+    """An approval as you saw it."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: Annotated[UUID, Field(strict=False)]
+    version: Annotated[int, Field(ge=1)]
+    digest: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
+
+
+class TogetherBody(Body):
+    """One word for several approvals."""
+
+    word: Literal["approve", "reject"]
+    approvals: Annotated[list[ChosenApproval], Field(min_length=1, max_length=100)]
+    comment: Text = ""
+    dry: Annotated[bool, Field(description="Only say what would come of it.")] = False
+
+
+class AbsenceBody(Body):
+    """Who is away from when to when, and who answers meanwhile."""
+
+    substitute: Annotated[str, Field(min_length=1, max_length=150, description="Username.")]
+    starts_at: Annotated[AwareDatetime, Field(strict=False)]
+    ends_at: Annotated[AwareDatetime, Field(strict=False)]
+    note: Annotated[str, Field(max_length=1_000)] = ""
+    user: Annotated[
+        str | None, Field(max_length=150, description="Who is away; you yourself if it is left out.")
+    ] = None
+
+
+class HoursBody(Body):
+    """When the people of a team work, on the clock of their wall."""
+
+    zone: Annotated[str, Field(max_length=60, description="An IANA time zone.", examples=["Europe/Berlin"])]
+    week: Annotated[
+        dict[str, list[str]],
+        Field(max_length=7, description="From and until, by day: mon, tue, wed, thu, fri, sat, sun."),
+    ]
+    holidays: Annotated[list[str], Field(max_length=500, description="Dates on which nobody works.")] = Field(
+        default_factory=list
+    )
 
 
 class StateBody(Body):

@@ -21,7 +21,9 @@ from runs.engine.limits import Limit, Rate, window
 from runs.engine.patch import difference
 from runs.engine.redaction import Sight
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
+from runs.engine.workflow import ApprovalOptions
 from runs.models import (
+    Absence,
     Approval,
     Branch,
     Checkpoint,
@@ -44,9 +46,11 @@ from runs.operations import (
     Comparison,
     ForkPreview,
     MigrationPreview,
+    Result,
     RewindPreview,
     Side,
     StepPreview,
+    Together,
 )
 from runs.policies import Actor
 from runs.queries import CallPlace, Link, Moment, Spent, Standing, VersionRow, Visit
@@ -219,6 +223,10 @@ class VoteDocument(TypedDict):
     """One person's answer. `user` is null where the clock answered."""
 
     user: PersonDocument | None
+    in_place_of: Annotated[
+        PersonDocument | None, Field(description="Who was away, if a substitute answered.")
+    ]
+    stage: int
     version: Annotated[int, Field(description="The version that was answered.")]
     outcome: str
     decisions: list[DecisionDocument]
@@ -227,6 +235,15 @@ class VoteDocument(TypedDict):
     decisive: bool
     counts: Annotated[bool, Field(description="False once the action was changed after this answer.")]
     at: Time
+
+
+@exact
+class StageDocument(TypedDict):
+    """People who are asked together, and how many of them must agree."""
+
+    teams: list[str]
+    users: list[str]
+    quorum: int
 
 
 @exact
@@ -248,9 +265,14 @@ class ApprovalDocument(TypedDict):
     facts: list[Fact]
     actions: list[ActionDocument]
     risk: str
-    teams: list[str]
+    teams: Annotated[list[str], Field(description="Asked now, with `users`; nobody named: every reviewer.")]
     users: list[str]
     quorum: int
+    stage: Annotated[int, Field(description="Which of the stages is asked, from 0.")]
+    stages: Annotated[list[StageDocument], Field(description="Who is asked, one after the other.")]
+    level: Annotated[int, Field(description="How often others were asked too because the time was over.")]
+    assignee: Annotated[PersonDocument | None, Field(description="Who works on it: others cannot answer.")]
+    assigned_until: Time | None
     votes: list[VoteDocument]
     may_decide: Annotated[bool, Field(description="Whether you may decide it as you are signed in.")]
     outcome: str
@@ -258,6 +280,7 @@ class ApprovalDocument(TypedDict):
     on_timeout: str
     opened_at: Time
     due_at: Time | None
+    remind_at: Annotated[Time | None, Field(description="When people are reminded next.")]
     closed_at: Time | None
     previous: Annotated[Id | None, Field(description="The approval that this one asks again for.")]
 
@@ -517,6 +540,58 @@ class DeliveryPage(TypedDict):
 class RunPage(TypedDict):
     items: list[RunSummary]
     next: Cursor
+
+
+@exact
+class TogetherItem(TypedDict):
+    """What came, or would come, of one approval."""
+
+    approval: Id
+    status: Annotated[
+        Literal["decided", "recorded", "possible", "refused"],
+        Field(
+            description="recorded: more people must agree. possible: nothing was stored, `dry` was asked for."
+        ),
+    ]
+    code: Annotated[str, Field(description="Of the refusal.")]
+    detail: str
+
+
+@exact
+class TogetherDocument(TypedDict):
+    """A result for each, in the order of the request."""
+
+    items: list[TogetherItem]
+    dry: bool
+
+
+@exact
+class AbsenceDocument(TypedDict):
+    """Somebody is away; the substitute answers in their place."""
+
+    id: Id
+    user: PersonDocument
+    substitute: PersonDocument
+    starts_at: Time
+    ends_at: Time
+    note: str
+    ended_at: Annotated[Time | None, Field(description="When it was taken back.")]
+
+
+@exact
+class AbsenceList(TypedDict):
+    items: list[AbsenceDocument]
+
+
+@exact
+class HoursDocument(TypedDict):
+    """When the people of a team work. `standard`: nothing was said; these are the hours of everybody."""
+
+    team: str
+    zone: str
+    week: dict[str, list[str]]
+    holidays: list[str]
+    standard: bool
 
 
 @exact
@@ -1272,6 +1347,14 @@ def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
         "teams": approval.teams,
         "users": approval.users,
         "quorum": approval.quorum,
+        "stage": approval.stage,
+        "stages": [
+            {"teams": stage.teams, "users": stage.users, "quorum": stage.quorum}
+            for stage in ApprovalOptions.of(approval.options).asked_at(approval.level)
+        ],
+        "level": approval.level,
+        "assignee": person(approval.assignee) if approval.assignee else None,
+        "assigned_until": _maybe(approval.assigned_until),
         "votes": [vote_document(vote, approval) for vote in approval.votes.all()],
         "may_decide": approval.status == ApprovalStatus.OPEN
         and policies.can_decide(actor, approval.run, approval),
@@ -1280,14 +1363,45 @@ def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
         "on_timeout": str(approval.options.get("on_timeout", "reject")),
         "opened_at": _text(approval.opened_at),
         "due_at": _maybe(approval.due_at),
+        "remind_at": _maybe(approval.remind_at) if approval.status == ApprovalStatus.OPEN else None,
         "closed_at": _maybe(approval.closed_at),
         "previous": _id(approval.previous_id),
+    }
+
+
+def together_document(done: Together) -> TogetherDocument:
+    return {"items": [_together_item(item, dry=done.dry) for item in done.items], "dry": done.dry}
+
+
+def _together_item(item: Result, *, dry: bool) -> TogetherItem:
+    if item.error is not None:
+        return {
+            "approval": item.approval_id,
+            "status": "refused",
+            "code": item.error.code,
+            "detail": item.error.detail,
+        }
+    status: Any = "possible" if dry else "decided" if item.decided else "recorded"
+    return {"approval": item.approval_id, "status": status, "code": "", "detail": ""}
+
+
+def absence_document(absence: Absence) -> AbsenceDocument:
+    return {
+        "id": str(absence.pk),
+        "user": person(absence.user),
+        "substitute": person(absence.substitute),
+        "starts_at": _text(absence.starts_at),
+        "ends_at": _text(absence.ends_at),
+        "note": absence.note,
+        "ended_at": _maybe(absence.ended_at),
     }
 
 
 def vote_document(vote: Vote, approval: Approval) -> VoteDocument:
     return {
         "user": person(vote.user) if vote.user else None,
+        "in_place_of": person(vote.in_place_of) if vote.in_place_of else None,
+        "stage": vote.stage,
         "version": vote.version,
         "outcome": vote.outcome,
         "decisions": canonical.loads(vote.decisions),

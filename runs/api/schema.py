@@ -131,7 +131,10 @@ ANSWERING: Final = (
     "payload_changed",
     "version_required",
     "schema_violation",
+    "already_voted",
+    "already_assigned",
 )
+ATTENDING: Final = (*PEOPLE, "already_decided", "approval_closed", "timed_out")
 SUBMITTING: Final = (
     "graph_changed_without_version",
     "input_required",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from runs.api import docs, people, views
+from runs.api import attending, docs, people, views
 from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
@@ -36,6 +36,14 @@ ROUTES: dict[str, type[Endpoint]] = {
     "approvals/<any_uuid:id>": views.ApprovalDetail,
     "approvals/<any_uuid:id>/decide": views.Decide,
     "approvals/<any_uuid:id>/revise": views.Revise,
+    "approvals/<any_uuid:id>/assign": attending.Assign,
+    "approvals/<any_uuid:id>/unassign": attending.Unassign,
+    "approvals/<any_uuid:id>/snooze": attending.Snooze,
+    "approvals/<any_uuid:id>/extend": attending.Extend,
+    "approvals/decide": attending.DecideTogether,
+    "absences": attending.Absences,
+    "absences/<any_uuid:id>/end": attending.AbsenceEnd,
+    "teams/<slug:team>/hours": attending.TeamHours,
     "webhooks": views.Webhooks,
     "webhooks/<any_uuid:id>": views.WebhookDetail,
     "webhooks/<any_uuid:id>/rotate": views.WebhookRotate,

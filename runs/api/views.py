@@ -72,6 +72,7 @@ class Runs(Endpoint):
             labels=body.labels,
             deadline=body.deadline,
             priority=body.priority,
+            on_behalf_of=body.on_behalf_of,
             idempotency=_idempotency(key, body),
         )
         headers = {"Location": f"/api/v1/runs/{submitted.run.pk}"}

@@ -17,14 +17,14 @@ from runs.driver.port import Interrupted
 from runs.driver.waits import Suspend
 from runs.driver.watchdog import StepLost, TimeIsUp, Watch
 from runs.engine import canonical
-from runs.engine.approval import document_of
+from runs.engine.approval import document_of, options_of
 from runs.engine.canonical import Json
 from runs.engine.failures import error_of
 from runs.engine.position import LiveStep
 from runs.engine.retry import Retry
 from runs.engine.state import storable
 from runs.engine.waits import Wanted
-from runs.engine.workflow import Node, Workflow
+from runs.engine.workflow import ApprovalOptions, Node, Workflow
 from runs.errors import LateResult, StepError, StepTimeout
 
 _MAX_TRACEBACK = 8_000
@@ -60,6 +60,7 @@ class Completed:
 class Asked:
     document: dict[str, Json]
     digest: str
+    options: ApprovalOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +117,11 @@ def _outcome(scope: StepScope, node: Node, watch: Watch) -> Outcome:
             return Suspended(scope.context.leaving.wanted)
         if node.approval is None:
             return Completed(_clean(value))
+        options = options_of(value, node.approval, node=node.name)
         document = secrets.redacted(
-            document_of(value, way=scope.workflow.way(scope.step.node), options=node.approval, node=node.name)
+            document_of(value, way=scope.workflow.way(scope.step.node), options=options, node=node.name)
         )
-        return Asked(document, canonical.digest(document))
+        return Asked(document, canonical.digest(document), options)
     except Interrupted as interruption:
         raise interruption.error from None
     except AskAgain as again:

@@ -18,6 +18,7 @@ from runs.driver.port import Entry, Port
 from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
+from runs.engine.stages import Stage
 from runs.engine.waits import (
     ENTRY_OF,
     FIRST,
@@ -117,8 +118,11 @@ class Waits:
         reviewers: Sequence[str] = (),
         quorum: int = 1,
         reject_quorum: int = 1,
+        stages: Sequence[Stage] = (),
         due: str | float | None = None,
         on_timeout: OnTimeout = "reject",
+        escalate_to: Sequence[str] = (),
+        remind: Sequence[str | float] | str | float = (),
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
@@ -134,8 +138,11 @@ class Waits:
             reviewers,
             quorum,
             reject_quorum,
+            stages,
             due,
             on_timeout,
+            escalate_to,
+            remind,
             editor_may_approve,
             requester_may_decide,
             reason_required,

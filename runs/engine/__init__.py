@@ -6,9 +6,11 @@ Authors import from here:
 """
 
 from runs.engine.graph import END, START
+from runs.engine.hours import Hours
 from runs.engine.limits import Concurrency, Rate
 from runs.engine.redaction import Sensitive
 from runs.engine.retry import Retry
+from runs.engine.stages import Stage
 from runs.engine.state import Editable, append
 from runs.engine.waits import Child, Question, Signal, Timer
 from runs.engine.workflow import Action, Ask, Workflow
@@ -21,11 +23,13 @@ __all__ = [
     "Child",
     "Concurrency",
     "Editable",
+    "Hours",
     "Question",
     "Rate",
     "Retry",
     "Sensitive",
     "Signal",
+    "Stage",
     "Timer",
     "Workflow",
     "append",

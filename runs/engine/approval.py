@@ -7,8 +7,9 @@ so a decision names exactly what was on the screen.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -17,8 +18,9 @@ from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.patch import difference, pointer
 from runs.engine.schema import check_schema, validate
+from runs.engine.stages import Stage, VoteFact, standing
 from runs.engine.state import storable
-from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way
+from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way, due_of
 from runs.errors import (
     BadRequest,
     DecisionNotAllowed,
@@ -29,6 +31,7 @@ from runs.errors import (
     SchemaViolation,
     StateNotStorable,
     Unprocessable,
+    WorkflowError,
 )
 
 DEFAULT_ALLOWED: Final = ("approve", "reject", "respond")
@@ -50,28 +53,46 @@ class ActionDecision:
         return {"key": self.key, "type": self.type, "args": self.args, "message": self.message}
 
 
-@dataclass(frozen=True, slots=True)
-class VoteFact:
-    """A vote of the present version: by whom, and its decisions without the arguments."""
-
-    user: str
-    signature: str
-    outcome: str
-
-
 @dataclass(slots=True)
 class Judged:
-    """What an answer comes to: a new document if it edits, the outcome if it decides, or another check of the edit."""
+    """What an answer comes to: a new document if it edits, the outcome if it decides, or another check of the edit.
+
+    stage: which one is asked after it.
+    """
 
     document: dict[str, Json]
     edited: bool
     vote: VoteFact
+    stage: int = 0
     decided: str | None = None
     recheck: bool = False
     results: list[dict[str, Json]] = field(default_factory=list)
 
 
 # ---- opening
+
+
+def options_of(asked: Any, options: ApprovalOptions, *, node: str) -> ApprovalOptions:
+    """The rules by which people are asked: the node's, and what an `Ask` says in place of them. Raises `SchemaViolation`."""
+    if not isinstance(asked, Ask):
+        return options
+    told: dict[str, Any] = {}
+    try:
+        if asked.reviewers is not None or asked.quorum is not None:
+            names = options.reviewers if asked.reviewers is None else Stage(asked.reviewers).reviewers
+            quorum = options.quorum if asked.quorum is None else asked.quorum
+            told |= {"reviewers": tuple(names), "quorum": quorum, "stages": ()}
+        if asked.stages is not None:
+            told |= {"stages": tuple(asked.stages), "reviewers": (), "quorum": 1}
+        if asked.due is not None:
+            told["due"] = due_of(asked.due, where=node)
+    except (WorkflowError, TypeError) as error:
+        raise SchemaViolation(f"{node!r}: {error}", path="") from None
+    changed = replace(options, **told)
+    fault = changed.fault()
+    if fault:
+        raise SchemaViolation(f"{node!r}: {fault}.", path="")
+    return changed
 
 
 def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) -> dict[str, Json]:
@@ -252,10 +273,12 @@ def judge(
     options: ApprovalOptions,
     votes: Sequence[VoteFact],
     editors: Sequence[str],
+    stage: int = 0,
 ) -> Judged:
     """Check one person's answer and say what it comes to. Raises; then nothing may be stored.
 
-    votes: those already cast for this version. editors: who made this version and edits before it (of its arguments).
+    votes: those already cast for this version. stage: the one that is asked, and that this person belongs to.
+    editors: who made this version and edits before it (of its arguments).
     """
     actions = {action["key"]: action for action in document["actions"]}
     _check_keys(actions, decisions)
@@ -273,23 +296,47 @@ def judge(
     order = list(actions)
     drawn.sort(key=lambda action: order.index(action["key"]))
     ordered = sorted(decisions, key=lambda decision: order.index(decision.key))
-    vote = VoteFact(user, _signature(ordered, comment), outcome_of([decision.type for decision in ordered]))
+    said = outcome_of([decision.type for decision in ordered])
+    vote = VoteFact(user, _signature(ordered, comment), said, stage)
     judged = Judged({**document, "actions": drawn}, edited, vote)
     if edited and options.recheck:
         judged.recheck = True
         judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
         return judged
     counted = [vote] if edited else [*votes, vote]
-    alike = {other.user for other in counted if other.signature == vote.signature}
+    stages = options.asked
+    before = standing(stages, votes, reject_quorum=options.reject_quorum).agreed
+    if before and not edited and vote.outcome != "reject" and vote.signature != before:
+        raise DecisionNotAllowed(
+            "Those who were asked before you have answered otherwise; agree with them, reject, or edit.",
+            agreed=before,
+        )
     makers = {*editors, user} if edited else set(editors)
-    alone = alike <= makers and not options.editor_may_approve and _approves_irreversible(drawn, ordered)
-    if alone and options.quorum == 1 and not edited:
-        raise EditorMayNotApprove()
-    needed = options.reject_quorum if vote.outcome == "reject" else options.quorum
-    if len(alike) >= needed and not alone:
-        judged.decided = vote.outcome
+    held = partial(_is_held, document, makers, options)
+    now = standing(stages, counted, reject_quorum=options.reject_quorum, held=held)
+    judged.stage = now.stage
+    if now.outcome:
+        judged.decided = now.outcome
         judged.results = [_result(action, decision) for action, decision in zip(drawn, ordered, strict=True)]
+        return judged
+    alike = frozenset(other.user for other in counted if other.signature == vote.signature)
+    if len(stages) == 1 and stages[0].quorum == 1 and not edited and held(vote.signature, alike):
+        raise EditorMayNotApprove()
     return judged
+
+
+def _is_held(
+    document: Mapping[str, Json],
+    makers: set[str],
+    options: ApprovalOptions,
+    said: str,
+    people: frozenset[str],
+) -> bool:
+    """Whether what would be done cannot be undone, and all who want it have edited it: somebody else must agree."""
+    if options.editor_may_approve or not people <= makers:
+        return False
+    final = [action["key"] for action in document["actions"] if action["effect"] == "irreversible"]
+    return any(f"{key}=approve" in said for key in final)
 
 
 def outcome_of(types: Sequence[str]) -> str:
@@ -375,16 +422,6 @@ def _word(decision: ActionDecision, comment: str) -> str:
     if decision.type == "respond":
         return f"respond {canonical.digest(decision.message or comment)[:16]}"
     return "approve" if decision.type == "edit" else decision.type
-
-
-def _approves_irreversible(
-    actions: Sequence[Mapping[str, Json]], decisions: Sequence[ActionDecision]
-) -> bool:
-    """Whether something that cannot be undone would be done: for that its editors are not enough by themselves."""
-    return any(
-        action["effect"] == "irreversible" and decision.type in ("approve", "edit")
-        for action, decision in zip(actions, decisions, strict=True)
-    )
 
 
 def _result(action: Mapping[str, Json], decision: ActionDecision) -> dict[str, Json]:

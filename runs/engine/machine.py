@@ -169,13 +169,12 @@ def park(run: Aggregate, step: LiveStep, document: dict[str, Json], digest: str)
     _refuse_ended(run)
     if run.draining:
         return _let_be(run, step)
-    options = run.workflow.nodes[step.node].approval
     transition = Transition(
         events=[
             Event("approval_opened", {"digest": digest, "title": document["title"]}, step.node, step.address)
         ],
         steps=[StepChange(step.address, StepStatus.WAITING)],
-        wait=Wait(step.address, step.node, "approval", options.due if options else None),
+        wait=Wait(step.address, step.node, "approval"),  # due as the approval says
         opened=Opened(step.address, step.node, document, digest),
     )
     begin_more(run, step, transition)

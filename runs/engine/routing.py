@@ -33,7 +33,7 @@ def way_of(
     fallback = {
         "mixed": "reject",
         "respond": "approve",
-        "timeout": {"approve": "approve", "reject": "reject"}.get(on_timeout, ""),
+        "timeout": {"approve": "approve", "reject": "reject", "escalate": "reject"}.get(on_timeout, ""),
     }.get(outcome, "")
     return edges.get(fallback)
 

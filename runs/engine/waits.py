@@ -12,19 +12,20 @@ looked, and when, changes no winner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, Protocol, get_args
 
 from pydantic import BaseModel
 
 from runs.engine import canonical
-from runs.engine.approval import document_of
+from runs.engine.approval import document_of, options_of
 from runs.engine.canonical import Json
 from runs.engine.durations import seconds
 from runs.engine.schema import check_schema
+from runs.engine.stages import Stage
 from runs.engine.state import storable
-from runs.engine.workflow import Action, ApprovalOptions, Ask, OnTimeout, Way, Workflow
+from runs.engine.workflow import Action, ApprovalOptions, Ask, OnTimeout, Way, Workflow, options_from
 from runs.errors import InvalidCall, SchemaViolation, TooManyChildren, WorkflowError
 
 FIRST: Final = "first_of"
@@ -70,8 +71,11 @@ class Question:
     reviewers: Sequence[str] = ()
     quorum: int = 1
     reject_quorum: int = 1
+    stages: Sequence[Stage] = ()
     due: str | float | None = None
     on_timeout: OnTimeout = "reject"
+    escalate_to: Sequence[str] = ()
+    remind: Sequence[str | float] | str | float = ()
     editor_may_approve: bool = False
     requester_may_decide: bool = False
     reason_required: bool = False
@@ -282,40 +286,31 @@ def _json_schema(schema: Schema | None) -> Json:
 
 
 def _question(given: Question, name: str, occurrence: str) -> Wanted:
-    options = _options(given, name)
+    options = options_of(given.asked, _options(given, name), node=name)
     document = document_of(given.asked, way=_IN_CODE, options=options, node=name)
     return Wanted(
         "approval",
         name,
         occurrence,
         canonical.digest(document),
-        delay=options.due,
+        delay=options.due if isinstance(options.due, float) else None,
         document=document,
         options=options,
     )
 
 
 def _options(given: Question, name: str) -> ApprovalOptions:
-    if any(type(number) is not int or number < 1 for number in (given.quorum, given.reject_quorum)):
-        raise InvalidCall(f"A quorum of {name!r} is a whole number, at least 1.")
-    if given.on_timeout not in ("reject", "approve", "fail"):
-        raise InvalidCall(
-            f"on_timeout of {name!r} is reject, approve or fail, not {given.on_timeout!r:.100}."
-        )
+    told = {part.name: getattr(given, part.name) for part in fields(given) if part.name != "asked"}
     try:
-        due = seconds(given.due, where=name)
+        options = options_from(where=name, **told)
     except WorkflowError as error:
         raise InvalidCall(error.detail) from None
-    return ApprovalOptions(
-        reviewers=tuple([given.reviewers] if isinstance(given.reviewers, str) else given.reviewers),
-        quorum=given.quorum,
-        reject_quorum=given.reject_quorum,
-        due=due,
-        on_timeout=given.on_timeout,
-        editor_may_approve=given.editor_may_approve,
-        requester_may_decide=given.requester_may_decide,
-        reason_required=given.reason_required,
-    )
+    except TypeError as error:
+        raise InvalidCall(f"{name}: {error}.") from None
+    fault = options.fault()
+    if fault:
+        raise InvalidCall(f"{name!r}: {fault}.")
+    return options
 
 
 def _child(given: Child, name: str, occurrence: str) -> Wanted:

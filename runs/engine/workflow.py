@@ -31,6 +31,7 @@ from runs.engine.durations import seconds
 from runs.engine.graph import END as END
 from runs.engine.graph import START as START
 from runs.engine.graph import Graph
+from runs.engine.hours import Business, business
 from runs.engine.limits import (
     DEFAULT_QUEUE,
     OF_WORKFLOW,
@@ -43,6 +44,7 @@ from runs.engine.limits import (
     places,
 )
 from runs.engine.retry import ONCE, Retry
+from runs.engine.stages import PERSON, Stage
 from runs.engine.state import StateSchema
 from runs.engine.versions import Carry, Migration, by_start
 from runs.errors import WorkflowError
@@ -55,6 +57,7 @@ DEFAULT_MAX_STEPS: Final = 10_000
 DEFAULT_CONCURRENCY: Final = 10
 UNDO_RETRY: Final = Retry(attempts=5)
 LONGEST_DUE: Final = 10 * 365 * 86400.0
+MOST_BUSINESS: Final = {"hours": 4_000.0, "days": 500.0}
 
 Effect = Literal["none", "reversible", "irreversible"]
 OnTimeout = Literal["reject", "approve", "escalate", "fail"]
@@ -94,6 +97,8 @@ class Ask:
     """What an approval function may return instead of bare actions.
 
     title, facts, reason come from the workflow's code; agent_note holds the agent's own words, shown apart as not verified.
+    reviewers, quorum, stages, due: whom this one question asks, and until when, in place of what the node says; they may
+    come from the state.
     """
 
     actions: Action | Sequence[Action]
@@ -101,32 +106,140 @@ class Ask:
     facts: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     agent_note: str = ""
+    reviewers: Sequence[str] | str | None = None
+    quorum: int | None = None
+    stages: Sequence[Stage] | None = None
+    due: str | float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOptions:
+    """By which rules people are asked.
+
+    stages: whom, one after the other; without any, reviewers and quorum are the only one. due: seconds, or working time.
+    escalate_to: who is asked too, one after the other, each time the time is over. remind: seconds before the time is over.
+    """
+
     reviewers: tuple[str, ...] = ()
     quorum: int = 1
     reject_quorum: int = 1
-    due: float | None = None
+    due: float | Business | None = None
     on_timeout: OnTimeout = "reject"
     editor_may_approve: bool = False
     requester_may_decide: bool = False
     reason_required: bool = False
     recheck: str | None = None
+    stages: tuple[Stage, ...] = ()
+    escalate_to: tuple[str, ...] = ()
+    remind: tuple[float, ...] = ()
+
+    @property
+    def asked(self) -> tuple[Stage, ...]:
+        """The stages; there is always one."""
+        return self.stages or (Stage(self.reviewers, self.quorum),)
+
+    @property
+    def counts_hours(self) -> bool:
+        """Whether its time is working time."""
+        return isinstance(self.due, Business)
+
+    def asked_at(self, level: int) -> tuple[Stage, ...]:
+        """The stages after so many escalations: who was asked too is asked at every stage."""
+        return tuple(stage.joined_by(self.escalate_to[:level]) for stage in self.asked)
 
     def as_dict(self) -> dict[str, Json]:
-        return {
+        told: dict[str, Json] = {
             "reviewers": list(self.reviewers),
             "quorum": self.quorum,
             "reject_quorum": self.reject_quorum,
-            "due": self.due,
+            "due": self.due.as_dict() if isinstance(self.due, Business) else self.due,
             "on_timeout": self.on_timeout,
             "editor_may_approve": self.editor_may_approve,
             "requester_may_decide": self.requester_may_decide,
             "reason_required": self.reason_required,
             "recheck": self.recheck,
         }
+        # Told only where an author wrote them: the fingerprints of workflows that do not use them stay what they were.
+        if self.stages:
+            told["stages"] = [stage.as_dict() for stage in self.stages]
+        if self.escalate_to:
+            told["escalate_to"] = list(self.escalate_to)
+        if self.remind:
+            told["remind"] = list(self.remind)
+        return told
+
+    @staticmethod
+    def of(told: Mapping[str, Any]) -> ApprovalOptions:
+        """The rules as they were written down when people were asked; a deploy in between changes nothing."""
+        known = {name: value for name, value in told.items() if name in ApprovalOptions.__dataclass_fields__}
+        due = known.get("due")
+        return ApprovalOptions(
+            **{
+                **known,
+                "reviewers": tuple(known.get("reviewers", ())),
+                "due": Business(**due) if isinstance(due, Mapping) else due,
+                "stages": tuple(Stage(**stage) for stage in known.get("stages", ())),
+                "escalate_to": tuple(known.get("escalate_to", ())),
+                "remind": tuple(known.get("remind", ())),
+            }
+        )
+
+    def fault(self) -> str:
+        """What is wrong with them, or nothing."""
+        counts = [self.quorum, self.reject_quorum, *(stage.quorum for stage in self.stages)]
+        if any(type(count) is not int or count < 1 for count in counts):
+            return "a quorum is a whole number, at least 1"
+        if self.on_timeout not in get_args(OnTimeout):
+            return f"on_timeout is one of {', '.join(get_args(OnTimeout))}; not {self.on_timeout!r:.100}"
+        if self.stages and (self.reviewers or self.quorum != 1):
+            return "stages have reviewers and quorums of their own; say those, or reviewers= and quorum="
+        if self.on_timeout == "escalate" and not self.escalate_to:
+            return "on_timeout='escalate' needs escalate_to=, whom to ask then"
+        if self.due is None and (self.escalate_to or self.remind):
+            return "escalate_to= and remind= need due="
+        if any(type(name) is not str or not name.removeprefix(PERSON) for name in self._names):
+            return "reviewers are names of teams, or user:NAME"
+        if isinstance(self.due, float) and any(before >= self.due for before in self.remind):
+            return "a reminder comes before the time is over: remind= is shorter than due="
+        return ""
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for stage in self.asked for name in stage.reviewers] + list(self.escalate_to)
+
+
+def options_from(
+    *,
+    where: str,
+    reviewers: Iterable[str] | str = (),
+    quorum: int = 1,
+    reject_quorum: int = 1,
+    stages: Iterable[Stage] = (),
+    due: str | float | None = None,
+    on_timeout: OnTimeout = "reject",
+    escalate_to: Iterable[str] | str = (),
+    remind: Iterable[str | float] | str | float = (),
+    **more: Any,
+) -> ApprovalOptions:
+    """The rules of an approval as an author writes them. Raises `WorkflowError` for a length that is none."""
+    reminders = [remind] if isinstance(remind, (str, int, float)) else remind
+    return ApprovalOptions(
+        reviewers=_tuple(reviewers),
+        quorum=quorum,
+        reject_quorum=reject_quorum,
+        stages=tuple(stages),
+        due=due_of(due, where=where),
+        on_timeout=on_timeout,
+        escalate_to=_tuple(escalate_to),
+        remind=tuple(
+            sorted((seconds(one, where=where, what="remind") or 0.0 for one in reminders), reverse=True)
+        ),
+        **more,
+    )
+
+
+def _tuple(names: Iterable[str] | str) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,8 +426,11 @@ class Workflow:
         reviewers: Iterable[str] = (),
         quorum: int = 1,
         reject_quorum: int = 1,
+        stages: Iterable[Stage] = (),
         due: str | float | None = None,
         on_timeout: OnTimeout = "reject",
+        escalate_to: Iterable[str] = (),
+        remind: Iterable[str | float] | str | float = (),
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
@@ -331,8 +447,11 @@ class Workflow:
         reviewers: Iterable[str] = (),
         quorum: int = 1,
         reject_quorum: int = 1,
+        stages: Iterable[Stage] = (),
         due: str | float | None = None,
         on_timeout: OnTimeout = "reject",
+        escalate_to: Iterable[str] = (),
+        remind: Iterable[str | float] | str | float = (),
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
@@ -344,18 +463,25 @@ class Workflow:
 
         reviewers: team names, or `user:NAME` for one person; none means every reviewer of the project.
         quorum: how many different people must agree. reject_quorum: how many rejects it takes.
-        due: seconds, or a text such as "30m", "24h", "7d"; `on_timeout` says what happens then.
+        stages: `Stage`s that are asked one after the other, in place of reviewers and quorum.
+        due: seconds, or a text such as "30m", "24h", "7d", "8 business hours", "2 business days" (of the team that is asked
+        first); `on_timeout` says what happens then. escalate_to: teams that are asked too, one after the other, each time
+        `due` is over; `on_timeout` comes after the last. remind: how long before `due` people are reminded.
         recheck: the node that looks at edited arguments (`ctx.edited`) before people are asked anew; an edit is no vote then.
         """
 
         def declare(body: Function) -> Function:
             where = f"approval {name or body.__name__!r} of {self.name!r}"
-            options = ApprovalOptions(
-                reviewers=tuple([reviewers] if isinstance(reviewers, str) else reviewers),
+            options = options_from(
+                where=where,
+                reviewers=reviewers,
                 quorum=quorum,
                 reject_quorum=reject_quorum,
-                due=seconds(due, where=where),
+                stages=stages,
+                due=due,
                 on_timeout=on_timeout,
+                escalate_to=escalate_to,
+                remind=remind,
                 editor_may_approve=editor_may_approve,
                 requester_may_decide=requester_may_decide,
                 reason_required=reason_required,
@@ -761,13 +887,9 @@ class Workflow:
             raise WorkflowError(
                 f"{self.name}: choose({node.name!r}) says nothing of approve=.", node=node.name
             )
-        if options.quorum < 1 or options.reject_quorum < 1:
-            raise WorkflowError(f"{self.name}: a quorum of {node.name!r} is at least 1.", node=node.name)
-        if options.on_timeout not in ("reject", "approve", "fail"):
-            raise WorkflowError(
-                f"{self.name}: on_timeout of {node.name!r} is reject, approve or fail, not {options.on_timeout!r}.",
-                node=node.name,
-            )
+        fault = options.fault()
+        if fault:
+            raise WorkflowError(f"{self.name}: {node.name!r}: {fault}.", node=node.name)
 
     @cached_property
     def shape(self) -> dict[str, Json]:
@@ -825,3 +947,14 @@ def _no_body(state: Any, ctx: Any) -> None:
 
 # Where several ended lanes of a run or a nested workflow are one again, if they could not simply be merged.
 _JOINED_END: Final = Node(END, _no_body, ONCE, DEFAULT_LOOP_LIMIT)
+
+
+def due_of(due: str | float | None, *, where: str) -> float | Business | None:
+    """When an answer is due: seconds, or working time for a text such as "8 business hours". Raises `WorkflowError`."""
+    length = business(due) if isinstance(due, str) else None
+    if length is None:
+        return seconds(due, where=where)
+    whole = length.unit == "hours" or length.amount == int(length.amount)
+    if not whole or not 0 < length.amount <= MOST_BUSINESS[length.unit]:
+        raise WorkflowError(f"{where}: due={due!r:.100} is no working time that passes within two years.")
+    return length

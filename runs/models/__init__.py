@@ -1,6 +1,6 @@
 """Fields, constraints, indexes and cheap properties. Verbs are in `runs.operations`, SQL in `runs.store`."""
 
-from runs.models.approvals import Approval, Revision, Vote
+from runs.models.approvals import Absence, Approval, Revision, Snooze, TeamHours, Vote
 from runs.models.delivery import Attempt, Delivery, Endpoint, Link, Message, Notice, Preference
 from runs.models.keeping import LegalHold, Removed, RetentionPolicy
 from runs.models.people import ApiToken, Invitation, Member, Project, Team, User
@@ -24,6 +24,7 @@ from runs.models.runs import (
 )
 
 __all__ = [
+    "Absence",
     "ApiToken",
     "Approval",
     "Attempt",
@@ -54,9 +55,11 @@ __all__ = [
     "ServiceBeat",
     "Signal",
     "Slot",
+    "Snooze",
     "Step",
     "Stop",
     "Team",
+    "TeamHours",
     "Usage",
     "User",
     "Vote",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
@@ -10,7 +11,7 @@ from django.db.models.functions import Now
 
 from runs.engine import canonical
 from runs.engine.status import ApprovalStatus
-from runs.models.people import Project, User
+from runs.models.people import Project, Team, User
 from runs.models.runs import Run
 
 STATUSES = [(status.value, status.value) for status in ApprovalStatus]
@@ -21,7 +22,8 @@ class Approval(models.Model):
 
     document: what they see (title, facts, reason, agent's note, actions), canonical JSON; digest covers it, version counts
     its changes. closed_reason: why it closed without a decision. previous: the approval it asks again for. name, occurrence:
-    the place of the answer in the step's journal, if it was asked in the middle of code.
+    the place of the answer in the step's journal, if it was asked in the middle of code. teams, users, quorum: who is asked
+    now, at this stage (from 0) and after so many escalations. assignee: who works on it, until assigned_until.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -44,9 +46,14 @@ class Approval(models.Model):
     users = ArrayField(models.CharField(max_length=150), default=list)
     quorum = models.IntegerField(default=1)
     options = models.JSONField(default=dict)
+    stage = models.IntegerField(db_default=0, default=0)
+    level = models.IntegerField(db_default=0, default=0)
+    assignee = models.ForeignKey(User, on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
+    assigned_until = models.DateTimeField(null=True)
 
     opened_at = models.DateTimeField(db_default=Now())
     due_at = models.DateTimeField(null=True)
+    remind_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField(null=True)
     outcome = models.CharField(max_length=10, default="")
     closed_reason = models.CharField(max_length=40, default="")
@@ -60,6 +67,11 @@ class Approval(models.Model):
             models.Index(
                 fields=["project", "-closed_at", "-id"], condition=~Q(status="open"), name="approval_closed"
             ),
+            models.Index(
+                fields=["remind_at"],
+                condition=Q(status="open", remind_at__isnull=False),
+                name="approval_to_remind",
+            ),
         ]
         constraints = [
             models.CheckConstraint(
@@ -69,6 +81,11 @@ class Approval(models.Model):
                 condition=Q(status="open", closed_at__isnull=True)
                 | (~Q(status="open") & Q(closed_at__isnull=False)),
                 name="approval_closed_iff_not_open",
+            ),
+            models.CheckConstraint(
+                condition=Q(assignee__isnull=True, assigned_until__isnull=True)
+                | Q(assigned_until__isnull=False),
+                name="approval_assigned_until",
             ),
             models.UniqueConstraint(
                 fields=["run", "branch", "address", "name", "occurrence"],
@@ -84,6 +101,12 @@ class Approval(models.Model):
     def content(self) -> dict[str, Any]:
         """The document, parsed."""
         return dict(canonical.loads(self.document))
+
+    def is_worked_on(self, moment: datetime) -> bool:
+        """Whether somebody has taken it on, and their time for it is not over."""
+        return (
+            self.assignee_id is not None and self.assigned_until is not None and self.assigned_until > moment
+        )
 
     @property
     def is_intact(self) -> bool:
@@ -110,13 +133,16 @@ class Revision(models.Model):
 class Vote(models.Model):
     """One person's answer to one version of an approval. `decisive` marks the one that decided it.
 
-    request_digest recognises the same answer sent again; approved_digest is what the worker compares before it acts.
+    stage: in which it was given. in_place_of: who is away, if a substitute has answered. request_digest recognises the same
+    answer sent again; approved_digest is what the worker compares before it acts.
     """
 
     id = models.BigAutoField(primary_key=True)
     approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes")
     version = models.IntegerField()
     user = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="votes")
+    stage = models.IntegerField(db_default=0, default=0)
+    in_place_of = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+")
     outcome = models.CharField(max_length=10)
     signature = models.TextField()
     decisions = models.TextField()
@@ -134,4 +160,53 @@ class Vote(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["approval", "version", "user"], name="vote_once_a_version"),
             models.UniqueConstraint(fields=["approval"], condition=Q(decisive=True), name="vote_one_decides"),
+            models.UniqueConstraint(
+                fields=["approval", "version", "in_place_of"], name="vote_once_in_somebodys_place"
+            ),
         ]
+
+
+class Snooze(models.Model):
+    """A person does not want to see an approval before an instant. It goes on asking, and its time goes on running."""
+
+    id = models.BigAutoField(primary_key=True)
+    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="snoozes", db_index=False)
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["approval", "user"], name="snooze_once_a_person")]
+
+
+class Absence(models.Model):
+    """A person is away from an instant until another: the substitute answers in their place. ended_at: when it was taken back."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="absences")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="absences")
+    substitute = models.ForeignKey(User, on_delete=models.CASCADE, related_name="substitutions")
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    note = models.TextField(default="")
+    created_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(ends_at__gt=models.F("starts_at")), name="absence_ends_after"),
+            models.CheckConstraint(condition=~Q(substitute=models.F("user")), name="absence_somebody_else"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is away, {self.substitute} answers"
+
+
+class TeamHours(models.Model):
+    """When the people of a team work (see `runs.engine.hours`): zone, hours by weekday, holidays."""
+
+    team = models.OneToOneField(Team, on_delete=models.CASCADE, primary_key=True, related_name="hours")
+    document = models.JSONField()
+    changed_at = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"hours of {self.team}"

@@ -8,7 +8,15 @@ from django.db import models
 from django.db.models.functions import Now
 
 ROLES = ("viewer", "submitter", "reviewer", "operator", "admin")
-SCOPES = ("runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide", "admin")
+SCOPES = (
+    "runs:read",
+    "runs:submit",
+    "runs:submit_for_others",
+    "runs:operate",
+    "approvals:read",
+    "approvals:decide",
+    "admin",
+)
 
 
 class User(AbstractUser):

@@ -73,6 +73,9 @@ class Run(models.Model):
     )
     forked_checkpoint = models.IntegerField(null=True)
     requester = models.ForeignKey(User, on_delete=models.PROTECT, related_name="requested_runs")
+    submitted_by = models.ForeignKey(
+        User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
+    )
     token = models.ForeignKey(ApiToken, on_delete=models.SET_NULL, null=True, related_name="runs")
     labels = models.JSONField(default=dict)
     input = models.TextField()

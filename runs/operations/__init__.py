@@ -2,6 +2,7 @@
 
 from runs.engine.approval import ActionDecision
 from runs.operations.admitting import answer_call, let_in
+from runs.operations.attending import assign, extend, snooze, unassign
 from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
@@ -55,10 +56,12 @@ from runs.operations.process import Worker, leave, say_leaving, stop_soon, worke
 from runs.operations.projects import create_project, rename_project
 from runs.operations.registering import register_or_stop, register_workflows
 from runs.operations.signalling import Signalled, signal
+from runs.operations.staffing import be_away, be_back, set_hours
 from runs.operations.steering import cancel, edit_state, retry, rewind
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.teams import create_team, delete_team, set_people
+from runs.operations.together import Chosen, Result, Together, decide_together, is_low_risk, shape_of
 from runs.operations.tokens import create_token, revoke_token
 from runs.operations.versioning import MigrationPreview, migrate, preview_migration, try_migration
 from runs.operations.waking import wake_parent
@@ -73,6 +76,7 @@ __all__ = [
     "CallPair",
     "CallPreview",
     "CancelPreview",
+    "Chosen",
     "Comparison",
     "Decided",
     "ForkPreview",
@@ -85,6 +89,7 @@ __all__ = [
     "NewAccount",
     "Order",
     "Preflight",
+    "Result",
     "RetryPreview",
     "RewindPreview",
     "Side",
@@ -92,13 +97,17 @@ __all__ = [
     "StepPreview",
     "Submitted",
     "Swept",
+    "Together",
     "Worker",
     "accept_invitation",
     "add_person",
     "advance",
     "advance_alone",
     "answer_call",
+    "assign",
     "audit_denied",
+    "be_away",
+    "be_back",
     "bulk",
     "cancel",
     "change_endpoint",
@@ -111,17 +120,20 @@ __all__ = [
     "create_token",
     "deactivate",
     "decide",
+    "decide_together",
     "delete_endpoint",
     "delete_team",
     "edit_state",
     "erase",
     "expire",
+    "extend",
     "find_link",
     "follow_link",
     "fork",
     "hold",
     "invitation",
     "invite",
+    "is_low_risk",
     "join_by_invitation",
     "keep_house",
     "label_branch",
@@ -155,17 +167,21 @@ __all__ = [
     "rotate_secret",
     "say_leaving",
     "secrets_in_force",
+    "set_hours",
     "set_people",
     "set_policy",
     "set_preference",
     "set_roles",
+    "shape_of",
     "signal",
+    "snooze",
     "stop_soon",
     "submit",
     "sweep",
     "switch_account",
     "test_endpoint",
     "try_migration",
+    "unassign",
     "wake_parent",
     "withdraw_invitation",
     "worker",

@@ -15,14 +15,16 @@ from runs import policies, queries, store
 from runs.engine import approval as rules
 from runs.engine import canonical, given, machine
 from runs.engine import position as at
-from runs.engine.approval import ActionDecision, Judged, Shown, VoteFact, decision_of, timed_out
+from runs.engine.approval import ActionDecision, Judged, Shown, decision_of, timed_out
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
+from runs.engine.stages import VoteFact
 from runs.engine.status import APPROVAL as TABLE
 from runs.engine.status import ApprovalEvent, ApprovalStatus
-from runs.engine.transition import Aggregate, Event, Transition
+from runs.engine.transition import Aggregate
 from runs.engine.workflow import ApprovalOptions
 from runs.errors import (
+    AlreadyAssigned,
     AlreadyDecided,
     AlreadyVoted,
     AmbiguousTarget,
@@ -38,13 +40,14 @@ from runs.errors import (
     Unprocessable,
     VersionRequired,
 )
-from runs.models import Approval, Revision, Run, Step, Vote, Wait
+from runs.models import Approval, Revision, Run, Step, User, Vote, Wait
 from runs.operations import answering
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
+from runs.operations.escalating import ask_stage, escalate, keep_time, tell
 from runs.operations.links import use_link
 from runs.operations.unseen import whole_args, whole_decisions
 from runs.operations.versioning import noting, with_code
-from runs.policies import SYSTEM, Actor
+from runs.policies import SYSTEM, Actor, Seat
 
 EDITED: Final = "edited"  # why an approval closed whose edit is checked again
 
@@ -155,12 +158,15 @@ def revise(
     with verb(actor, "revise", approval_id):
         run = locked_run(_run_of(actor, answer))
         approval = Approval.objects.select_for_update(no_key=True).get(pk=as_uuid(approval_id))
+        moment = store.now()
+        keep_time(run, approval, moment)
         policies.check_decide(actor, run, approval)
-        _check_open(approval, store.now(), ApprovalEvent.REVISED)
+        check_open(approval, moment, ApprovalEvent.REVISED)
+        _check_free(actor, approval, moment)
         _check_seen(approval, answer)
         if approval.options.get("recheck"):
             raise DecisionNotAllowed("Edited arguments go through a check here: answer with edit instead.")
-        _check_words(comment)
+        check_words(comment)
         args = whole_args(actor, run, approval, args)
         document = _revised(approval, args)
         if canonical.digest(document) == approval.digest:
@@ -171,13 +177,13 @@ def revise(
             "version": approval.version,
             "args": dict(args),
         }
-        event = Event("approval_revised", facts, approval.node, approval.address)
-        commit(run, Transition(events=[event]), actor=actor.as_dict())
+        tell(run, approval, "approval_revised", facts, actor.as_dict())
+        _pass_on(run, approval, 0, actor)
         return approval
 
 
 def expire(*, run_id: uuid.UUID, address: str) -> bool:
-    """Decide an approval whose time is over, as its workflow says. False if there is nothing to do any more."""
+    """Ask the next people about an approval whose time is over, or decide it as its workflow says. False: nothing to do."""
     with transaction.atomic(durable=True):
         run = store.lock_run(run_id)
         approval = (
@@ -200,6 +206,8 @@ def expire_question(run: Run, wait: Wait, moment: datetime) -> None:
 
 
 def _expire(run: Run, approval: Approval, moment: datetime) -> None:
+    if escalate(run, approval, moment):
+        return
     assert approval.due_at is not None
     _bring_up(run, approval)
     said, results = timed_out(approval.content, approval.options)
@@ -255,12 +263,25 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
 
 def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
     approval = Approval.objects.select_for_update(no_key=True).get(pk=_approval_id(answer), run=run)
-    policies.check_decide(actor, run, approval)
+    keep_time(run, approval, moment)
+    seat = policies.check_decide(actor, run, approval)
     answer = replace(answer, decisions=whole_decisions(actor, run, approval, answer.decisions))
     if _was_said(actor, approval, answer):
         return Decided(approval, run, replayed=True)
-    _check_open(approval, moment, ApprovalEvent.VOTED)
+    check_open(approval, moment, ApprovalEvent.VOTED)
     _check_first(run, approval, moment)
+    judged = check_answer(actor, approval, answer, seat, moment)
+    if judged.recheck:
+        _send_to_recheck(actor, run, approval, answer, judged)
+        return Decided(approval, run)
+    if judged.edited:
+        _save_version(approval, judged.document, actor, answer.comment)
+    return _record(seat, actor, run, approval, answer, judged, moment)
+
+
+def check_answer(actor: Actor, approval: Approval, answer: Answer, seat: Seat, moment: datetime) -> Judged:
+    """What an answer to an open approval comes to. Raises; then nothing may be stored."""
+    _check_free(actor, approval, moment)
     _check_seen(approval, answer)
     if answer.link:
         use_link(answer.link, actor=actor, approval=approval)
@@ -272,19 +293,21 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
         options=_options(approval),
         votes=_votes(approval),
         editors=_editors(approval),
+        stage=approval.stage,
     )
     _check_text(answer)
-    _check_first_word(actor, approval, judged)
-    if judged.recheck:
-        _send_to_recheck(actor, run, approval, answer, judged)
-        return Decided(approval, run)
-    if judged.edited:
-        _save_version(approval, judged.document, actor, answer.comment)
-    return _record(actor, run, approval, answer, judged, moment)
+    _check_first_word(actor, approval, judged, seat)
+    return judged
 
 
 def _record(
-    actor: Actor, run: Run, approval: Approval, answer: Answer, judged: Judged, moment: datetime
+    seat: Seat,
+    actor: Actor,
+    run: Run,
+    approval: Approval,
+    answer: Answer,
+    judged: Judged,
+    moment: datetime,
 ) -> Decided:
     """Store the vote, and if it decides, let the run go on: in the same transaction."""
     if judged.decided is not None:
@@ -300,7 +323,9 @@ def _record(
         decisive=judged.decided is not None,
         results=judged.results,
         edited=judged.edited,
+        in_place_of=None if seat.own else seat.user,
     )
+    by = _by(actor, seat)
     if judged.decided is None:
         facts: dict[str, Json] = {
             "approval": str(approval.pk),
@@ -308,16 +333,45 @@ def _record(
             "vote": judged.vote.outcome,
             "edited": judged.edited,
             "comment": answer.comment,
+            **({"stage": approval.stage} if _has_stages(approval) else {}),
         }
-        event = Event("vote_recorded", facts, approval.node, approval.address)
-        commit(run, Transition(events=[event]), actor=actor.as_dict())
+        tell(run, approval, "vote_recorded", facts, by)
+        _let_go(actor, approval)
+        _pass_on(run, approval, judged.stage, actor)
         return Decided(approval, run)
-    decision = _decision(
-        approval, judged.decided, actor.as_dict(), "decision", answer.comment, moment, judged.results
-    )
+    decision = _decision(approval, judged.decided, by, "decision", answer.comment, moment, judged.results)
     _close(approval, ApprovalStatus.DECIDED, judged.decided, moment)
-    _go_on(run, approval, judged.decided, decision, actor.as_dict())
+    _go_on(run, approval, judged.decided, decision, by)
     return Decided(approval, run)
+
+
+def _by(actor: Actor, seat: Seat) -> dict[str, Json]:
+    """Who answers, as history and decision tell it; a substitute with the name of whom they stand in for."""
+    return actor.as_dict() if seat.own else {**actor.as_dict(), "in_place_of": str(seat.user)}
+
+
+def _has_stages(approval: Approval) -> bool:
+    return bool(approval.options.get("stages"))
+
+
+def _let_go(actor: Actor, approval: Approval) -> None:
+    """Who has voted does not work on it any more: others may."""
+    if approval.assignee_id == actor.user.pk:
+        approval.assignee, approval.assigned_until = None, None
+        approval.save(update_fields=["assignee", "assigned_until"])
+
+
+def _pass_on(run: Run, approval: Approval, stage: int, actor: Actor) -> None:
+    """Another stage is asked: the next one, or the first again after an edit."""
+    if stage == approval.stage:
+        return
+    ask_stage(approval, stage)
+    facts: dict[str, Json] = {
+        "approval": str(approval.pk),
+        "stage": stage,
+        "who": [*approval.teams, *approval.users],
+    }
+    tell(run, approval, "approval_passed_on", facts, actor.as_dict())
 
 
 def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer, judged: Judged) -> None:
@@ -399,7 +453,22 @@ def _step(facts: Aggregate, approval: Approval) -> LiveStep:
 # ---- checks
 
 
-def _check_open(approval: Approval, moment: datetime, event: ApprovalEvent) -> None:
+def _check_free(actor: Actor, approval: Approval, moment: datetime) -> None:
+    if approval.is_worked_on(moment) and approval.assignee_id != actor.user.pk:
+        raise taken(approval)
+
+
+def taken(approval: Approval) -> AlreadyAssigned:
+    """Somebody works on it."""
+    return AlreadyAssigned(
+        f"{approval.assignee} works on this; take it over with a reason.",
+        assignee=approval.assignee.username if approval.assignee else None,
+        until=_text(approval.assigned_until),
+    )
+
+
+def check_open(approval: Approval, moment: datetime, event: ApprovalEvent) -> None:
+    """Whether an approval can still be answered, or changed. Raises what is the matter."""
     refusal = TABLE[ApprovalStatus(approval.status), event]
     if refusal is AlreadyDecided:
         raise _already_decided(approval)
@@ -470,35 +539,43 @@ def _check_text(answer: Answer) -> None:
     )
 
 
-def _check_words(comment: str) -> None:
+def check_words(comment: str) -> None:
     canonical.check({"comment": comment})
     if len(comment) > rules.MAX_COMMENT:
         raise Unprocessable(f"A comment has at most {rules.MAX_COMMENT:,} characters.")
 
 
-def _check_first_word(actor: Actor, approval: Approval, judged: Judged) -> None:
-    """One vote a person and version. An edit makes a version of its own."""
-    earlier = Vote.objects.filter(approval=approval, version=approval.version, user=actor.user).first()
-    if earlier is not None and not judged.edited:
+def _check_first_word(actor: Actor, approval: Approval, judged: Judged, seat: Seat) -> None:
+    """One vote a person and version, whoever gave it. An edit makes a version of its own."""
+    if judged.edited:
+        return
+    votes = Vote.objects.select_related("user").filter(approval=approval, version=approval.version)
+    mine = votes.filter(user=actor.user).first()
+    if mine is not None:
         raise AlreadyVoted(
-            f"You have said {earlier.outcome} about version {approval.version}.", vote=earlier.outcome
+            f"You have said {mine.outcome} about version {approval.version}.", vote=mine.outcome
+        )
+    other = votes.filter(Q(in_place_of=seat.user) | Q(user=seat.user)).first()
+    if other is not None:
+        raise AlreadyVoted(
+            f"{other.user} has said {other.outcome} about version {approval.version}, and counts for {seat.user}.",
+            vote=other.outcome,
         )
 
 
 def _options(approval: Approval) -> ApprovalOptions:
-    """The rules as they were when it was asked; a deploy in between changes nothing."""
-    told = {
-        key: value for key, value in approval.options.items() if key in ApprovalOptions.__dataclass_fields__
-    }
-    told["reviewers"] = tuple(told.get("reviewers", ()))
-    return ApprovalOptions(**told)
+    """The rules as they were when it was asked, with those who were asked since."""
+    options = ApprovalOptions.of(approval.options)
+    return replace(options, stages=options.asked_at(approval.level), reviewers=(), quorum=1)
 
 
 def _votes(approval: Approval) -> list[VoteFact]:
-    votes = (
-        Vote.objects.select_related("user").filter(approval=approval, version=approval.version).order_by("id")
-    )
-    return [VoteFact(vote.user.username, vote.signature, vote.outcome) for vote in votes if vote.user]
+    votes = Vote.objects.select_related("user").filter(approval=approval, version=approval.version)
+    return [
+        VoteFact(vote.user.username, vote.signature, vote.outcome, vote.stage)
+        for vote in votes.order_by("id")
+        if vote.user
+    ]
 
 
 def _editors(approval: Approval) -> list[str]:
@@ -557,10 +634,13 @@ def _vote(
     decisive: bool,
     results: Sequence[Mapping[str, Json]],
     edited: bool = False,
+    in_place_of: User | None = None,
 ) -> None:
     Vote.objects.create(
         approval=approval,
         version=approval.version,
+        stage=approval.stage,
+        in_place_of=in_place_of,
         user=actor.user if actor else None,
         outcome=outcome,
         signature=signature,

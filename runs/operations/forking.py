@@ -95,6 +95,7 @@ def _fork_of(origin: Run, checkpoint: int, workflow: Workflow) -> Run:
         forked_from=origin,
         forked_checkpoint=checkpoint,
         requester=origin.requester,
+        submitted_by_id=origin.submitted_by_id,
         token_id=origin.token_id,
         labels=origin.labels,
         input=origin.input,

@@ -8,10 +8,14 @@ from typing import Any, Final
 
 from django.db.models import Q
 
-from runs import store, workflows
-from runs.engine import Workflow, canonical, limits, machine
+from runs import queries, store, workflows
+from runs.engine import Workflow, canonical, limits, machine, schedule
 from runs.engine.canonical import Json
+from runs.engine.hours import STANDARD
+from runs.engine.position import LiveStep
+from runs.engine.stages import Lack, lacking
 from runs.engine.status import RunStatus
+from runs.engine.transition import Event, Transition
 from runs.engine.waits import MAX_DEPTH, Place, Wanted, too_deep
 from runs.engine.workflow import RISKS, ApprovalOptions
 from runs.errors import (
@@ -47,6 +51,7 @@ class Prepared:
     """Made before the run is locked: the rows of approvals, and how child runs begin."""
 
     approvals: dict[Place, Approval] = field(default_factory=dict)
+    lacks: dict[Place, Lack] = field(default_factory=dict)
     children: dict[Place, FirstOf] = field(default_factory=dict)
 
 
@@ -57,25 +62,62 @@ def prepare(held: Held, wanted: Sequence[Wanted]) -> Prepared:
         if one.document is not None and one.options is not None:
             before = Approval.objects.filter(_same_place(one), run=held.run_id, node=held.step.node)
             previous = before.order_by("-opened_at").first()
-            prepared.approvals[one.place] = approval_row(one.options, one.document, previous)
+            run = asking_run(held)
+            prepared.approvals[one.place] = approval_row(run, one.options, one.document, previous)
+            lack = lack_of(run, one.options)
+            if lack is not None:
+                prepared.lacks[one.place] = lack
         elif one.child is not None:
             prepared.children[one.place] = _child(one)
     return prepared
 
 
 def approval_row(
-    options: ApprovalOptions, document: Mapping[str, Any], previous: Approval | None
+    run: Run, options: ApprovalOptions, document: Mapping[str, Any], previous: Approval | None
 ) -> Approval:
     """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
     risks = [action["risk"] for action in document["actions"] if action["risk"]]
+    first = options.asked[0]
+    hours = (
+        queries.hours_of(run.project_id, schedule.first_team(options)) if options.counts_hours else STANDARD
+    )
     return Approval(
-        teams=[name for name in options.reviewers if not name.startswith("user:")],
-        users=[name.removeprefix("user:") for name in options.reviewers if name.startswith("user:")],
-        quorum=options.quorum,
-        options=options.as_dict(),
+        teams=first.teams,
+        users=first.users,
+        quorum=first.quorum,
+        options=schedule.with_hours(options, hours),
         risk=max(risks, key=RISKS.index, default=""),
         previous=previous,
     )
+
+
+def lack_of(run: Run, options: ApprovalOptions) -> Lack | None:
+    """Why nobody, or too few people, can answer what a run is about to ask, if that is so."""
+    barred = queries.barred_names(run, options.as_dict())
+    return lacking(options.asked, queries.known_people(run.project_id), barred=barred)
+
+
+def asking_run(held: Held) -> Run:
+    """The run of a step, with those who asked for it."""
+    return Run.objects.select_related("requester", "submitted_by").get(pk=held.run_id)
+
+
+def unanswerable(approval: Approval, lack: Lack, step: LiveStep) -> Event:
+    """What the history says of a question that nobody can answer as things are."""
+    facts: dict[str, Json] = {"approval": str(approval.pk), **lack.as_dict()}
+    return Event("approval_unanswerable", facts, step.node, step.address)
+
+
+def news_of(step: LiveStep, prepared: Prepared) -> list[Event]:
+    """The same for what a body asks."""
+    return [unanswerable(prepared.approvals[place], lack, step) for place, lack in prepared.lacks.items()]
+
+
+def told(transition: Transition, news: Sequence[Event]) -> Transition:
+    """A transition that tells of the questions it opens, if it opens any."""
+    if transition.opened or transition.wanted:
+        transition.events.extend(news)
+    return transition
 
 
 def rows(run: Run, held: Held, wanted: Sequence[Wanted], prepared: Prepared) -> dict[Place, Approval | Run]:
@@ -185,6 +227,7 @@ def _start(parent: Run, held: Held, one: Wanted, first: FirstOf) -> Run:
         first.workflow,
         project=parent.project,
         requester=parent.requester,
+        submitted_by_id=parent.submitted_by_id,
         token=parent.token,
         input=one.child.input,
         parent=parent,

@@ -11,8 +11,8 @@ from runs.engine.canonical import Json
 from runs.engine.durations import seconds
 from runs.engine.limits import OF_PROJECT, PRIORITIES, Place
 from runs.engine.transition import Aggregate
-from runs.errors import BadRequest, InputRequired, KeyReused, Problem, WorkflowError
-from runs.models import IdempotencyRecord, Run, Slot
+from runs.errors import BadRequest, InputRequired, KeyReused, Problem, Unprocessable, WorkflowError
+from runs.models import IdempotencyRecord, Run, Slot, User
 from runs.operations.door import commit, verb
 from runs.operations.registering import version_for
 from runs.policies import Actor
@@ -48,12 +48,16 @@ def submit(
     idempotency: Idempotency | None = None,
     deadline: str | float | None = None,
     priority: int | None = None,
+    on_behalf_of: str | None = None,
 ) -> Submitted:
     """Start a run. Joins the caller's transaction: the run is there exactly if that commits, and is enqueued then.
 
     input: a JSON object that fits the workflow's input model. deadline: how long this run may take, in seconds or as "2h",
     people's time not counted (default the workflow's). priority: -100 to 100, among the project's own runs that stand in line
-    (default the workflow's). Raises `UnknownWorkflow`, `Unprocessable` with pointers,
+    (default the workflow's). on_behalf_of: username of a member who counts as the requester; who submits in their place may
+    not decide either, and needs the scope `runs:submit_for_others`.
+
+    Raises `UnknownWorkflow`, `Unprocessable` with pointers,
     `KeyReused` if the idempotency key came with another body.
     """
     with verb(actor, "submit", workflow, durable=False):
@@ -66,7 +70,8 @@ def submit(
         run = new_run(
             chosen,
             project=actor.project,
-            requester=actor.user,
+            requester=_member(actor, on_behalf_of) if on_behalf_of is not None else actor.user,
+            submitted_by=None if on_behalf_of is None else actor.user,
             token=actor.token,
             input=input,
             labels=_checked_labels(labels),
@@ -78,9 +83,21 @@ def submit(
             actor.project.pk, idempotency.endpoint, idempotency.key, idempotency.fingerprint, run.pk
         ):
             return Submitted(earlier(actor, idempotency), replayed=True)
-        begin(run, chosen, state, actor=actor.as_dict(), places=places)
+        told = {} if on_behalf_of is None else {"on_behalf_of": str(run.requester)}
+        begin(run, chosen, state, actor={**actor.as_dict(), **told}, places=places)
         run.refresh_from_db()
         return Submitted(run, replayed=False)
+
+
+def _member(actor: Actor, username: str) -> User:
+    """The person for whom a run is submitted."""
+    policies.check_submit_for(actor)
+    canonical.check({"on_behalf_of": username})
+    found = User.objects.filter(username=username, is_active=True, memberships__project=actor.project).first()
+    if found is None:
+        told = f"{username[:150]!r} is no member of this project"
+        raise Unprocessable(f"{told}.", errors=[Problem("/on_behalf_of", "unknown_person", told)])
+    return found
 
 
 def new_run(chosen: Workflow, *, input: Json, **told: Any) -> Run:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +38,7 @@ from runs.operations import pausing, undoing
 from runs.operations.admitting import let_in
 from runs.operations.deciding import expire, fail_unreadable
 from runs.operations.door import aggregate, commit
+from runs.operations.escalating import remind
 from runs.operations.timing import BATCH, fire_timers
 from runs.operations.versioning import look_after, noting
 from runs.operations.waking import wake
@@ -58,6 +60,7 @@ class Swept:
     run_out: int = 0
     woken: int = 0
     expired: int = 0
+    reminded: int = 0
     stopped: int = 0
     held: int = 0
     let_in: int = 0
@@ -94,6 +97,7 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
                 swept.woken += _each([wait], _wake, swept)
             else:
                 swept.expired += _each([wait], _expire, swept)
+        swept.reminded = _each(store.due_reminders(), _remind, swept)
         swept.woken += _each(store.ended_children(strangers), _wake_body, swept)
         swept.let_in = _let_in(swept)
         swept.hinted = _hint()
@@ -272,6 +276,10 @@ def _expire(wait: Wait) -> bool:
     except CheckpointUnreadable as error:
         fail_unreadable(run_id=wait.run_id, error=error)
         return True
+
+
+def _remind(approval_id: uuid.UUID) -> bool:
+    return remind(approval_id=approval_id)
 
 
 def _facts(run: Run) -> Aggregate | None:

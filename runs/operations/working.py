@@ -42,7 +42,7 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.failures import delay_of, error_of
 from runs.engine.retry import Retry
-from runs.engine.transition import Aggregate, Resolved, Transition, is_undo
+from runs.engine.transition import Aggregate, Event, Resolved, Transition, is_undo
 from runs.errors import (
     Busy,
     CheckpointUnreadable,
@@ -380,15 +380,23 @@ class Slice:
         return claimed.held
 
     def _park(self, asked: Asked) -> None:
-        step, opened = self.held.step, store.persistently(partial(self._approval, asked))
-        self._commit(lambda run: machine.park(run, step, asked.document, asked.digest), opened=opened)
+        step = self.held.step
+        opened, news = store.persistently(partial(self._approval, asked))
+        self._commit(
+            lambda run: parking.told(machine.park(run, step, asked.document, asked.digest), news),
+            opened=opened,
+        )
 
     def _suspend(self, asked: Suspended) -> Failed | None:
         """The body waits. What is there already satisfies it at once, in the same transaction."""
         held = self.held
         try:
             prepared = store.persistently(partial(parking.prepare, held, asked.wanted))
-            self._commit(lambda run: machine.suspend(run, held.step, asked.wanted), prepared=prepared)
+            news = parking.news_of(held.step, prepared)
+            self._commit(
+                lambda run: parking.told(machine.suspend(run, held.step, asked.wanted), news),
+                prepared=prepared,
+            )
         except RunCancelled as error:
             return Failed(error, error_of(error), SOON)
         except StepError as error:
@@ -468,11 +476,13 @@ class Slice:
                 settle(run, self.held.step.address, store.now())
             return transition
 
-    def _approval(self, asked: Asked) -> Approval:
-        options = self.workflow.nodes[self.held.step.node].approval
-        assert options is not None
-        before = Approval.objects.filter(run=self.held.run_id, node=self.held.step.node, name="")
-        return parking.approval_row(options, asked.document, before.order_by("-opened_at").first())
+    def _approval(self, asked: Asked) -> tuple[Approval, list[Event]]:
+        step = self.held.step
+        before = Approval.objects.filter(run=self.held.run_id, node=step.node, name="")
+        run = parking.asking_run(self.held)
+        row = parking.approval_row(run, asked.options, asked.document, before.order_by("-opened_at").first())
+        lack = parking.lack_of(run, asked.options)
+        return row, [parking.unanswerable(row, lack, step)] if lack else []
 
     def _note_late(self) -> None:
         logger.warning("late_result_discarded", extra={"run": self.run.run_id, "step": self.held.step.node})

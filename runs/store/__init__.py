@@ -49,6 +49,7 @@ from runs.store.deliveries import (
 from runs.store.due import (
     Awake,
     beat,
+    due_reminders,
     due_timers,
     due_waits,
     lapsed_steps,
@@ -173,6 +174,7 @@ __all__ = [
     "depth_of",
     "disable_gone",
     "disconnect",
+    "due_reminders",
     "due_timers",
     "due_waits",
     "ended_children",

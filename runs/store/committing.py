@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 from django.db.models.expressions import RawSQL
 
-from runs.engine import canonical, chain
+from runs.engine import canonical, chain, schedule
 from runs.engine.canonical import Json
 from runs.engine.deadline import Clock, clock_after
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
@@ -378,7 +378,7 @@ class Writer:
         wait = self.transition.wait
         if wait is None:
             return
-        due = wait.due(self.moment)
+        due = schedule.due_after(self.opened.options, self.moment) if self.opened else wait.due(self.moment)
         Wait.objects.create(
             run=self.run,
             branch=self.run.branch,
@@ -402,8 +402,10 @@ class Writer:
         earlier = asked_before(self.run, step.address, kept)
         for position, one in enumerate(self.transition.wanted):
             before = earlier.get(one.place) if one.keeps_its_instant else None
-            due = before.due_at if before else one.due(self.moment)
             made = self.asked.get(one.place)
+            due = before.due_at if before else one.due(self.moment)
+            if isinstance(made, Approval):
+                due = schedule.due_after(made.options, self.moment)
             Wait.objects.create(
                 run=self.run,
                 branch=self.run.branch,
@@ -443,6 +445,7 @@ class Writer:
         approval.title, approval.digest = opened.document["title"], opened.digest
         approval.document = canonical.dumps(opened.document)
         approval.opened_at, approval.due_at = self.moment, due
+        approval.remind_at = schedule.remind_at(approval.options, due, after=self.moment)
         approval.save(force_insert=True)
         Revision.objects.create(
             approval=approval,

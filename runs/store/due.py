@@ -16,8 +16,9 @@ from django.db.models import Exists, OuterRef, Q
 from psycopg.rows import namedtuple_row
 
 from runs.engine.canonical import Json
-from runs.engine.status import StepStatus
+from runs.engine.status import ApprovalStatus, StepStatus
 from runs.models import (
+    Approval,
     Run,
     ServiceBeat,
     Step,
@@ -121,6 +122,12 @@ def due_waits(strangers: Sequence[At] = (), *, limit: int = 500) -> list[Wait]:
     """Open waits whose time has come, in the order in which they became due; not of runs whose code nobody here has."""
     due = without(Wait.objects.filter(closed_at=None, due_at__lte=now()), strangers)
     return list(due.order_by("due_at", "id")[:limit])
+
+
+def due_reminders(*, limit: int = 200) -> list[uuid.UUID]:
+    """Open approvals of which people are to be reminded by now, the one that was due first at the top."""
+    due = Approval.objects.filter(status=ApprovalStatus.OPEN, remind_at__lte=now())
+    return list(due.order_by("remind_at").values_list("pk", flat=True)[:limit])
 
 
 # Chosen first, and once: as a subquery of the UPDATE it may be planned as the inner side of a loop, and then every turn

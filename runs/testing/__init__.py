@@ -7,6 +7,7 @@ assert played.status == "completed"
 print(played)
 """
 
+from runs.engine.hours import Hours
 from runs.testing.book import PlayError
 from runs.testing.crashing import Crash
 from runs.testing.deciding import (
@@ -24,6 +25,7 @@ from runs.testing.played import NotDeterministic, Play, Played, Sent, play
 __all__ = [
     "Crash",
     "DecisionMissing",
+    "Hours",
     "NotDeterministic",
     "Play",
     "PlayError",

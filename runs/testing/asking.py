@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runs.engine import canonical, machine
+from runs.engine import canonical, machine, schedule
 from runs.engine.lineage import sees
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus
+from runs.engine.transition import Event, Transition
 from runs.engine.waits import MAX_DEPTH, Place, Wanted, too_deep
 from runs.engine.workflow import ApprovalOptions
 from runs.errors import InvalidJson, JournalMismatch, SchemaViolation, Unprocessable
@@ -16,9 +17,7 @@ from runs.testing.book import ApprovalRow, BranchRow, ChildRow, RunRow
 from runs.testing.writing import SYSTEM, Held, World, begin, lineage
 
 
-def approval_of_node(world: World, run: RunRow, step: LiveStep) -> ApprovalRow:
-    options = world.workflow_of(run).nodes[step.node].approval
-    assert options is not None
+def approval_of_node(world: World, run: RunRow, step: LiveStep, options: ApprovalOptions) -> ApprovalRow:
     earlier = world.book.find(ApprovalRow, run=run.id, node=step.node, name="")
     return _row(world, run, step.address, step.node, options, earlier)
 
@@ -61,10 +60,25 @@ def _row(
         node=node,
         document=None,
         digest="",
-        options=options.as_dict(),
+        options=schedule.with_hours(options, world.people.hours_of(schedule.first_team(options))),
         opened_at=world.now,
         previous=earlier[-1].id if earlier else "",
     )
+
+
+def unanswerable(world: World, row: ApprovalRow, step: LiveStep) -> list[Event]:
+    """What the history says of a question that nobody can answer, if that is so."""
+    lack = world.people.lack(ApprovalOptions.of(row.options))
+    if lack is None:
+        return []
+    return [Event("approval_unanswerable", {"approval": row.id, **lack.as_dict()}, step.node, step.address)]
+
+
+def told(transition: Transition, news: Sequence[Event]) -> Transition:
+    """A transition that tells of the questions it opens, if it opens any."""
+    if transition.opened or transition.wanted:
+        transition.events.extend(news)
+    return transition
 
 
 # ---- children

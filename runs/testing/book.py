@@ -258,6 +258,9 @@ class ApprovalRow(Row):
     comment: str = ""
     closed_reason: str = ""
     previous: str = ""
+    stage: int = 0
+    level: int = 0
+    remind_at: datetime | None = None
     runs_out: bool = False  # it was told that nobody answers
     due_at: datetime | None = None
     closed_at: datetime | None = None
@@ -270,6 +273,7 @@ class VoteRow(Row):
     user: str
     outcome: str
     signature: str
+    stage: int
     decisive: bool
     approved_digest: str
     request: str = ""  # recognises the same answer when it comes again

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from runs.engine import approval as rules
 from runs.engine import canonical, machine
 from runs.engine import position as at
-from runs.engine.approval import ActionDecision, Judged, VoteFact
+from runs.engine.approval import ActionDecision, Judged
 from runs.engine.canonical import Json
+from runs.engine.stages import VoteFact
 from runs.engine.status import ApprovalStatus
-from runs.engine.transition import Event, Transition
 from runs.engine.workflow import DECISIONS, ApprovalOptions
-from runs.errors import AlreadyDecided, AlreadyVoted, ApprovalClosed, HitlError, TimedOut
+from runs.errors import (
+    AlreadyDecided,
+    AlreadyVoted,
+    ApprovalClosed,
+    HitlError,
+    NotACandidate,
+    SelfApproval,
+    TimedOut,
+)
 from runs.testing import waking
 from runs.testing.book import ApprovalRow, PlayError, RevisionRow, SaidRow, VoteRow
-from runs.testing.writing import World, aggregate, commit
+from runs.testing.looking import asked_now
+from runs.testing.writing import World, aggregate
 
 MOST_VOTES: Final = 50
 TIMEOUT: Final = "timeout"
@@ -193,9 +202,12 @@ def decide(world: World, script: Script, approval: ApprovalRow) -> bool:
 
 def _vote(world: World, approval: ApprovalRow, said: Said) -> None:
     with world.book.transaction():
+        if approval.status == ApprovalStatus.OPEN and approval.due_at and approval.due_at <= world.now:
+            waking.escalate(world, approval)
         _check_open(world, approval)
         votes = world.book.find(VoteRow, approval=approval.id)
-        by = said.by or _somebody(votes)
+        by = said.by or _somebody(world, approval, votes)
+        _check_asked(world, approval, by)
         decisions = _decisions(approval, said)
         request = canonical.digest([*(decision.as_dict() for decision in decisions), said.text])
         mine = [vote for vote in votes if vote.user == by and vote.version == approval.version]
@@ -208,11 +220,12 @@ def _vote(world: World, approval: ApprovalRow, said: Said) -> None:
             comment=said.text if said.type in ("approve", "edit", "reject", "") else "",
             options=_options(approval),
             votes=[
-                VoteFact(vote.user, vote.signature, vote.outcome)
+                VoteFact(vote.user, vote.signature, vote.outcome, vote.stage)
                 for vote in votes
                 if vote.version == approval.version
             ],
             editors=_editors(world, approval),
+            stage=approval.stage,
         )
         if mine and not judged.edited:
             raise AlreadyVoted(f"{by} has answered version {approval.version} already.")
@@ -249,12 +262,25 @@ def _record(world: World, approval: ApprovalRow, said: Said, judged: Judged, by:
             "edited": judged.edited,
             "comment": comment,
         }
-        event = Event("vote_recorded", told, approval.node, approval.address)
-        commit(world, world.run(approval.run), Transition(events=[event]), actor=actor)
+        if approval.options.get("stages"):
+            told["stage"] = approval.stage
+        waking.tell(world, approval, "vote_recorded", told, actor)
+        _pass_on(world, approval, judged.stage, actor)
         return
     decision = waking.decision_of(world, approval, judged.decided, actor, "decision", comment, judged.results)
     waking.close(world, approval, ApprovalStatus.DECIDED, judged.decided, comment)
     waking.go_on(world, approval, judged.decided, decision, actor)
+
+
+def _pass_on(world: World, approval: ApprovalRow, stage: int, actor: dict[str, Json]) -> None:
+    """Another stage is asked: the next one, or the first again after an edit."""
+    if stage == approval.stage:
+        return
+    approval.stage = stage
+    world.book.save(approval)
+    asked = asked_now(approval)
+    facts: dict[str, Json] = {"approval": approval.id, "stage": stage, "who": [*asked.teams, *asked.users]}
+    waking.tell(world, approval, "approval_passed_on", facts, actor)
 
 
 def _send_to_recheck(
@@ -306,15 +332,30 @@ def _decision(action: Mapping[str, Any], said: Said, *, several: bool) -> Action
     return ActionDecision(action["key"], kind, args, said.text if kind == "respond" else "")
 
 
-def _somebody(votes: Sequence[VoteRow]) -> str:
-    taken = {vote.user for vote in votes}
-    names = ["reviewer", *(f"reviewer {number}" for number in range(2, MOST_VOTES + 2))]
-    return next(name for name in names if name not in taken)
+def _somebody(world: World, approval: ApprovalRow, votes: Sequence[VoteRow]) -> str:
+    """The next who answers, where nobody is named."""
+    asked = world.people.asked(asked_now(approval), approval.options)
+    taken = {vote.user for vote in votes if vote.version == approval.version or asked is None}
+    names = asked if asked is not None else ["reviewer", *(f"reviewer {n}" for n in range(2, MOST_VOTES + 2))]
+    free = [name for name in names if name not in taken]
+    if not free:
+        raise PlayError(f"Nobody is left who may answer {approval.node!r}.", node=approval.node)
+    return free[0]
+
+
+def _check_asked(world: World, approval: ApprovalRow, by: str) -> None:
+    if by in world.people.barred(approval.options):
+        raise SelfApproval()
+    stage = asked_now(approval)
+    asked = world.people.asked(stage, approval.options)
+    if asked is not None and by not in asked:
+        told = ", ".join(stage.reviewers) or "a reviewer"
+        raise NotACandidate(f"Only {told} may decide this, not {by}.", candidates=told)
 
 
 def _options(approval: ApprovalRow) -> ApprovalOptions:
-    told = dict(approval.options)
-    return ApprovalOptions(**{**told, "reviewers": tuple(told["reviewers"])})
+    options = ApprovalOptions.of(approval.options)
+    return replace(options, stages=options.asked_at(approval.level), reviewers=(), quorum=1)
 
 
 def _editors(world: World, approval: ApprovalRow) -> list[str]:

@@ -13,9 +13,11 @@ from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.compensation import undo_of
+from runs.engine.stages import Stage
 from runs.engine.status import TERMINAL
 from runs.engine.transition import is_undo
 from runs.engine.waits import reason_of
+from runs.engine.workflow import ApprovalOptions
 from runs.errors import UnknownCheckpoint
 from runs.testing.book import (
     ApprovalRow,
@@ -106,7 +108,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An approval. document: what people saw, as it is now after edits. decided_by: empty if nobody did."""
+    """An approval. document: what people saw, as it is now after edits. asked: teams, and `user:NAME`, who are asked now."""
 
     id: str
     node: str
@@ -120,6 +122,8 @@ class Opened:
     opened_at: datetime
     due_at: datetime | None
     closed_reason: str
+    asked: tuple[str, ...] = ()
+    stage: int = 0
 
     @property
     def args(self) -> Any:
@@ -238,7 +242,14 @@ def opened(row: ApprovalRow) -> Opened:
         row.opened_at,
         row.due_at,
         row.closed_reason,
+        tuple(asked_now(row).reviewers),
+        row.stage,
     )
+
+
+def asked_now(row: ApprovalRow) -> Stage:
+    """The stage that is asked, with those who were asked when the time was over."""
+    return ApprovalOptions.of(row.options).asked_at(row.level)[row.stage]
 
 
 def log(book: Book, run: str) -> list[Line]:
@@ -268,7 +279,11 @@ def _reason(book: Book, wait: WaitRow) -> dict[str, Json]:
         place = {"address": wait.address, "name": wait.name, "occurrence": wait.occurrence}
         approval = book.one(ApprovalRow, run=wait.run, branch=wait.branch, status="open", **place)
         if approval is not None:
-            reason |= {"approval": approval.id, "title": approval.title, "who": approval.options["reviewers"]}
+            reason |= {
+                "approval": approval.id,
+                "title": approval.title,
+                "who": list(asked_now(approval).reviewers),
+            }
     return reason
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from runs.engine import Workflow, canonical, chain
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.hours import Hours
 from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus
 from runs.engine.versions import way
 from runs.engine.waits import length_of
@@ -30,6 +31,7 @@ from runs.testing.book import (
 from runs.testing.crashing import Boundary, Crash, planned
 from runs.testing.deciding import Decisions, Script, Unused
 from runs.testing.looking import Called, Happened, Line, Opened, Point, Spent, Stepped
+from runs.testing.people import People, Teams
 from runs.testing.replaying import Mismatch
 from runs.testing.working import Worker
 from runs.testing.writing import World, begin, read_position
@@ -318,6 +320,7 @@ class Played:
     def _next_due(self) -> datetime | None:
         """The next instant at which something is due: a wait, a run's deadline, a signal that was told."""
         instants = [wait.due_at for wait in waking.due_waits(self.world) if wait.due_at]
+        instants += [row.remind_at for row in waking.reminders(self.world) if row.remind_at]
         instants += [run.deadline_at for run in self.world.runs() if run.deadline_at and not run.finished_at]
         if self.status not in TERMINAL:
             told = [one for place, one in enumerate(self.signals) if not self._is_sent(place)]
@@ -439,6 +442,9 @@ class Play:
         replay_check: bool = False,
         jumps: bool = True,
         poison: int = 3,
+        teams: Teams | None = None,
+        requester: str = "",
+        hours: Mapping[str, Hours] | None = None,
     ) -> Played:
         """Run a workflow here and now, by the engine and the driver that the workers use. Limits, priority and queue have no
         effect: there is one run.
@@ -448,13 +454,15 @@ class Play:
         next (unless jumps=False). path: a file that keeps the run. seed: ids, chance and the order of lanes come from it;
         without it lanes go in their order. crash: where the worker ends. max_steps: stop after so many, and then run
         nothing by itself. replay_check: run each body twice. poison: crashes after which a step is set aside.
+        teams: usernames by team; then only who is asked may answer (`by=`), and who nobody names is the next of them.
+        requester: who may not. hours: when teams work. Claims, substitutes and snoozes are of the product, not of a play.
         """
         if now.utcoffset() is None:
             raise PlayError(f"now= is an aware datetime, as datetime(2026, 1, 1, tzinfo=UTC); not {now!r}.")
         known = _known(workflow, children)
         canonical.check(input)
         book = Book.at(path)
-        world = World(book, known)
+        world = World(book, known, people=People(teams, requester, hours or {}))
         if book.one(WorldRow) is not None:
             book.close()
             raise PlayError(f"{path} holds a run already; play.open(path, workflow) goes on with it.")
@@ -483,6 +491,9 @@ class Play:
         replay_check: bool = False,
         jumps: bool = True,
         poison: int = 3,
+        teams: Teams | None = None,
+        requester: str = "",
+        hours: Mapping[str, Hours] | None = None,
     ) -> Played:
         """Go on with a run that is kept in a file, whatever became of the process that played it.
 
@@ -493,7 +504,7 @@ class Play:
         if not Path(path).exists():
             raise PlayError(f"There is no file {path}; play(…, path=…) makes one.")
         book = Book.at(path)
-        world = World(book, _known(workflow, children))
+        world = World(book, _known(workflow, children), people=People(teams, requester, hours or {}))
         try:
             run_id = _found(world, workflow)
         except PlayError:

@@ -105,7 +105,7 @@ def _told(outcome: object) -> Json:
     match outcome:
         case Completed(update):
             return {"returns": _storable(update)}
-        case Asked(document, _):
+        case Asked(document):
             return {"asks": document}
         case Suspended(wanted):
             return {"waits for": [{**one.shown(), "digest": one.digest} for one in wanted]}

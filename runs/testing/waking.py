@@ -7,15 +7,17 @@ from datetime import datetime
 from typing import Any
 
 from runs.engine import approval as rules
-from runs.engine import canonical, given, machine
+from runs.engine import canonical, given, machine, schedule
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.compensation import put_off, undo_due
 from runs.engine.given import Given
 from runs.engine.schema import validate
+from runs.engine.stages import PERSON
 from runs.engine.status import TERMINAL, ApprovalStatus
 from runs.engine.transition import Aggregate, Event, Transition, is_undo
 from runs.engine.waits import Candidate, first_satisfied
+from runs.engine.workflow import ApprovalOptions
 from runs.errors import AlreadyTerminal, DeadlineExceeded, SignalReused, Unprocessable
 from runs.testing import undoing
 from runs.testing.book import ApprovalRow, RunRow, SignalRow, StepRow, VoteRow, WaitRow
@@ -126,7 +128,7 @@ def approval_of(world: World, wait: WaitRow) -> ApprovalRow:
 
 
 def wait_for(world: World, approval: ApprovalRow) -> WaitRow:
-    """The open wait of a question in the middle of code."""
+    """The open wait of an approval."""
     return world.book.get(
         WaitRow,
         run=approval.run,
@@ -139,7 +141,9 @@ def wait_for(world: World, approval: ApprovalRow) -> WaitRow:
 
 
 def expire(world: World, approval: ApprovalRow) -> None:
-    """Nobody has answered in time: decided as the workflow says."""
+    """Nobody has answered in time: the next are asked, or it is decided as the workflow says."""
+    if escalate(world, approval):
+        return
     assert approval.due_at is not None
     said, results = rules.timed_out(approval.document, approval.options)
     with world.book.transaction():
@@ -148,6 +152,54 @@ def expire(world: World, approval: ApprovalRow) -> None:
         decision = decision_of(world, approval, said, SYSTEM, "timeout", because, results)
         close(world, approval, ApprovalStatus.EXPIRED, "timeout")
         go_on(world, approval, "timeout", decision, SYSTEM)
+
+
+def escalate(world: World, approval: ApprovalRow) -> bool:
+    """Ask the next of the chain; False if nobody is left to ask."""
+    options = ApprovalOptions.of(approval.options)
+    to = options.escalate_to[approval.level] if approval.level < len(options.escalate_to) else ""
+    hours = world.people.hours_of(to) if options.counts_hours and not to.startswith(PERSON) else None
+    following = schedule.next_escalation(approval.options, approval.level, world.now, hours=hours)
+    if following is None:
+        return False
+    with world.book.transaction():
+        approval.level, approval.due_at, approval.runs_out = following.level, following.due, False
+        approval.remind_at = schedule.remind_at(approval.options, following.due, after=world.now)
+        wait = wait_for(world, approval)
+        wait.due_at = following.due
+        world.book.save(approval, wait)
+        facts: dict[str, Json] = {
+            "approval": approval.id,
+            "to": following.to,
+            "level": following.level,
+            "due": following.due.isoformat(),
+        }
+        tell(world, approval, "approval_escalated", facts, SYSTEM)
+    return True
+
+
+def remind(world: World, approval: ApprovalRow) -> None:
+    """People are reminded that the time of an approval will be over."""
+    with world.book.transaction():
+        approval.remind_at = schedule.remind_at(approval.options, approval.due_at, after=world.now)
+        world.book.save(approval)
+        if approval.due_at is None or approval.due_at <= world.now:
+            return
+        facts: dict[str, Json] = {"approval": approval.id, "due": approval.due_at.isoformat()}
+        tell(world, approval, "approval_reminded", facts, SYSTEM)
+
+
+def reminders(world: World) -> list[ApprovalRow]:
+    """Open approvals of which people will be reminded, the next first."""
+    rows = [row for row in world.book.find(ApprovalRow, status=ApprovalStatus.OPEN.value) if row.remind_at]
+    return sorted(rows, key=lambda row: (row.remind_at or world.now, row.row))
+
+
+def tell(
+    world: World, approval: ApprovalRow, kind: str, facts: dict[str, Json], actor: dict[str, Json]
+) -> None:
+    event = Event(kind, facts, approval.node, approval.address)
+    commit(world, world.run(approval.run), Transition(events=[event]), actor=actor)
 
 
 def add_vote(
@@ -167,6 +219,7 @@ def add_vote(
         user=user,
         outcome=outcome,
         signature=signature,
+        stage=approval.stage,
         decisive=bool(results),
         approved_digest=rules.approved_digest(results) if results else "",
         request=request,
@@ -276,6 +329,10 @@ def fire(world: World) -> bool:
             )
             store(world, run, machine.give_up(run.status, error), actor=SYSTEM)
             return True
+    reminded = next((row for row in reminders(world) if row.remind_at and row.remind_at <= world.now), None)
+    if reminded is not None:
+        remind(world, reminded)
+        return True
     wait = next((w for w in due_waits(world) if w.due_at is not None and w.due_at <= world.now), None)
     if wait is None:
         return False

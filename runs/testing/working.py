@@ -217,9 +217,12 @@ class _Turn(_InHand):
         match outcome:
             case Completed(update):
                 self._refusing(lambda run: machine.complete(run, step, update))
-            case Asked(document, digest):
-                opened = asking.approval_of_node(self.world, self.run, step)
-                self._commit(lambda run: machine.park(run, step, document, digest), opened=opened)
+            case Asked(document, digest, options):
+                opened = asking.approval_of_node(self.world, self.run, step, options)
+                news = asking.unanswerable(self.world, opened, step)
+                self._commit(
+                    lambda run: asking.told(machine.park(run, step, document, digest), news), opened=opened
+                )
             case Suspended():
                 self._suspend(outcome)
             case Failed():
@@ -237,7 +240,11 @@ class _Turn(_InHand):
         try:
             with self.world.book.transaction():
                 made = asking.rows(self.world, self.run, self.held, asked.wanted)
-                self._commit(lambda run: machine.suspend(run, self.step, asked.wanted), asked=made)
+                questions = [row for row in made.values() if isinstance(row, ApprovalRow)]
+                news = [one for row in questions for one in asking.unanswerable(self.world, row, self.step)]
+                self._commit(
+                    lambda run: asking.told(machine.suspend(run, self.step, asked.wanted), news), asked=made
+                )
                 waking.settle(self.world, self.run.id, self.step.address)
         except StepError as error:
             self._fail(Failed(error, failures.error_of(error), self._policy()))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from runs.driver import Entry
 from runs.driver.clock import identifier, number
-from runs.engine import Workflow, canonical, chain, lanes, machine, patch
+from runs.engine import Workflow, canonical, chain, lanes, machine, patch, schedule
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.compensation import CallPlace
@@ -37,6 +37,7 @@ from runs.testing.book import (
     WaitRow,
     WorldRow,
 )
+from runs.testing.people import People
 
 PATCH_OVERHEAD: Final = 256  # bytes that a patch counts for beside its own
 SYSTEM: Final[dict[str, Json]] = {"type": "system", "id": None, "name": "system"}
@@ -44,11 +45,13 @@ SYSTEM: Final[dict[str, Json]] = {"type": "system", "id": None, "name": "system"
 
 @dataclass(slots=True)
 class World:
-    """A book with the code of what is played in it. older: versions that newer ones have replaced, by name and version."""
+    """A book with the code of what is played in it. older: versions that newer ones have replaced, by name and version.
+    people: who there is to answer, and when they work."""
 
     book: Book
     workflows: dict[str, Workflow]
     older: dict[tuple[str, str], Workflow] = field(default_factory=dict)
+    people: People = field(default_factory=People)
 
     @property
     def row(self) -> WorldRow:
@@ -487,7 +490,7 @@ class _Writer:
         wait = self.transition.wait
         if wait is None:
             return
-        due = wait.due(self.moment)
+        due = schedule.due_after(self.opened.options, self.moment) if self.opened else wait.due(self.moment)
         self.book.add(
             WaitRow(
                 run=self.run.id,
@@ -514,6 +517,8 @@ class _Writer:
     def _ask_one(self, step: StepRow, one: Wanted, position: int, before: WaitRow | None) -> None:
         due = before.due_at if before else one.due(self.moment)
         made = self.asked.get(one.place)
+        if isinstance(made, ApprovalRow):
+            due = schedule.due_after(made.options, self.moment)
         self.book.add(
             WaitRow(
                 run=self.run.id,
@@ -560,6 +565,7 @@ class _Writer:
         approval.document, approval.digest = opened.document, opened.digest
         approval.title = str(opened.document["title"])
         approval.opened_at, approval.due_at = self.moment, due
+        approval.remind_at = schedule.remind_at(approval.options, due, after=self.moment)
         approval.branch = self.run.branch
         self.book.add(approval)
         self.book.add(RevisionRow(approval=approval.id, version=1, author=""))

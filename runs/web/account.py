@@ -23,6 +23,7 @@ from runs.web.door import Request, page, see_other
 MEANS: Final = {
     "runs:read": "see runs, history and checkpoints",
     "runs:submit": "submit runs, and cancel its own",
+    "runs:submit_for_others": "submit runs for other people, who count as having asked",
     "runs:operate": "rewind, edit state, cancel",
     "approvals:read": "see approvals",
     "approvals:decide": "answer approvals, as you",

@@ -143,6 +143,18 @@ class Card:
     note_findings: int = 0
     note_links: int = 0
     newer: Approval | None = None
+    worked_by: str = ""
+    works_self: bool = False
+    may_direct: bool = False
+    lack: str = ""
+
+    @property
+    def stage(self) -> int:
+        return self.approval.stage + 1
+
+    @property
+    def stages(self) -> int:
+        return max(len(self.approval.options.get("stages", ())), 1)
 
     @property
     def is_open(self) -> bool:
@@ -224,12 +236,21 @@ class Material:
     hidden: Mapping[str, Sequence[str]] = field(default_factory=dict)  # pointers of arguments, by action
 
 
-def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
+def build(
+    material: Material,
+    *,
+    now: datetime,
+    refusal: str = "",
+    reader: int | None = None,
+    may_direct: bool = False,
+    lack: str = "",
+) -> Card:
+    """reader: the id of who reads it. may_direct: whether they may give it to somebody. lack: why nobody can answer it."""
     approval = material.approval
     document = approval.content
     actions = [action_view(action, material.hidden.get(action["key"], ())) for action in document["actions"]]
     votes = [vote for vote in material.votes if vote.version == approval.version]
-    have = sum(1 for vote in votes if vote.outcome == "approve")
+    have = sum(1 for vote in votes if vote.outcome == "approve" and vote.stage == approval.stage)
     decisive = next((vote for vote in material.votes if vote.decisive), None)
     offered = [answer for answer in ("approve", "edit", "reject", "respond") if _offers(actions, answer)]
     note = str(document.get("agent_note") or "")
@@ -248,7 +269,7 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
         due=_left(approval, now),
         share=sentence.share(approval, now),
         late=approval.due_at is not None and approval.due_at - now < timedelta(hours=1),
-        after_due=sentence.AFTER_DUE.get(str(approval.options.get("on_timeout", "")), ""),
+        after_due=sentence.after_due(approval),
         votes=votes,
         have=have,
         leads=leads(
@@ -271,6 +292,10 @@ def build(material: Material, *, now: datetime, refusal: str = "") -> Card:
         note_findings=sum(hidden.count(note).values()),
         note_links=links.count(note),
         newer=material.newer,
+        worked_by=str(approval.assignee) if approval.is_worked_on(now) else "",
+        works_self=approval.is_worked_on(now) and approval.assignee_id == reader,
+        may_direct=may_direct,
+        lack=lack,
     )
 
 

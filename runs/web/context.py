@@ -104,7 +104,8 @@ class Frame:
 def asked(actor: Actor) -> queries.Asked:
     """Whom the inbox of this person is for."""
     decides = bool({"reviewer", "operator"} & actor.roles)
-    return queries.Asked(actor.user, actor.team_names if decides else frozenset(), "reviewer" in actor.roles)
+    seats = [queries.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
+    return queries.Asked(actor.user, seats if decides else [])
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:

@@ -39,6 +39,15 @@ class NotSeen(Unprocessable):
     code = "not_seen"
 
 
+LACKS: Final = {
+    "unknown_team": "There is no team {who}.",
+    "unknown_person": "{who} may not decide in this project.",
+    "empty_team": "{who}: nobody there may decide.",
+    "only_requester": "{who} asked for the run, and nobody else is asked.",
+    "too_few": "{needed} must agree, and {there} may answer.",
+}
+
+
 # ---- reading
 
 
@@ -281,12 +290,22 @@ def _queue(request: Request, *, current: UUID | None = None) -> queue.Queue:
     project = request.actor.project.pk
     if view == "decided":
         found = queries.closed_approvals(project, after=_before(request), limit=ROWS)
+    elif view == queue.STUCK:
+        stuck = queries.unanswerable(project, limit=ROWS)
+        found = queries.Page([approval for approval, _ in stuck], more=False)
     else:
-        found = queries.inbox(project, asked(request.actor) if view == "mine" else None, limit=ROWS)
+        whose = asked(request.actor) if view in ("mine", "unclaimed") else None
+        found = queries.inbox(project, whose, unclaimed=view == "unclaimed", limit=ROWS)
     for row in found.rows:
         sights.approval(row, sights.of(request.actor, row.run))
     return queue.build(
-        found.rows, view=view, now=store.now(), url=reverse("inbox"), current=current, more=found.more
+        found.rows,
+        view=view,
+        now=store.now(),
+        url=reverse("inbox"),
+        current=current,
+        more=found.more,
+        operator="operator" in request.actor.roles,
     )
 
 
@@ -321,7 +340,14 @@ def _card_context(
         seen=seen,
     )
     context: dict[str, Any] = {
-        "card": cards.build(material, now=now, refusal=_refusal(request, approval)),
+        "card": cards.build(
+            material,
+            now=now,
+            refusal=_refusal(request, approval, now),
+            reader=request.user.pk,
+            may_direct=policies.can_direct(request.actor, approval.run, approval),
+            lack=_lack(request, approval),
+        ),
         "queue": _queue(request, current=approval.pk),
         "form_token": once.token(request),
         "now": now,
@@ -391,7 +417,7 @@ def _workflow(approval: Approval) -> Workflow | None:
     return None
 
 
-def _refusal(request: Request, approval: Approval) -> str:
+def _refusal(request: Request, approval: Approval, now: datetime) -> str:
     """Why this reader may not answer, or nothing."""
     if policies.can_decide(request.actor, approval.run, approval):
         mine = [
@@ -399,10 +425,26 @@ def _refusal(request: Request, approval: Approval) -> str:
             for vote in approval.votes.all()
             if vote.user_id == request.user.pk and vote.version == approval.version
         ]
-        return f"You have said {mine[0].outcome} about this version; others may still answer." if mine else ""
-    if approval.run.requester_id == request.user.pk:
+        if mine:
+            return f"You have said {mine[0].outcome} about this version; others may still answer."
+        if approval.is_worked_on(now) and approval.assignee_id != request.user.pk:
+            return f"{approval.assignee} works on this; take it over to answer."
+        return ""
+    if policies.is_requester(request.user, approval.run):
         return "You asked for this run. Whoever asks does not decide."
     return f"Asked are {cards.whom(approval)}; you may read this."
+
+
+def _lack(request: Request, approval: Approval) -> str:
+    """For operators: why nobody can answer it, or nothing. No query for others."""
+    if approval.status != "open" or "operator" not in request.actor.roles:
+        return ""
+    lack = queries.lack_of(approval, queries.known_people(request.actor.project.pk))
+    return (
+        LACKS[lack.code].format(who=words.listing(list(lack.who)), needed=lack.needed, there=lack.there)
+        if lack
+        else ""
+    )
 
 
 # ---- inside: the request
@@ -410,6 +452,8 @@ def _refusal(request: Request, approval: Approval) -> str:
 
 def _view(request: Request) -> str:
     wanted = request.GET.get("view", "mine")
+    if wanted == queue.STUCK and "operator" in request.actor.roles:
+        return wanted
     return wanted if wanted in queue.VIEWS else "mine"
 
 

@@ -12,11 +12,15 @@ from runs.models import Approval
 from runs.templatetags import words
 from runs.web import sentence, signs
 
-VIEWS: Final = {"mine": "For me", "open": "All open", "decided": "Closed"}
+VIEWS: Final = {"mine": "For me", "unclaimed": "Unclaimed", "open": "All open", "decided": "Closed"}
+STUCK: Final = "stuck"  # a view of operators
+
 FIRSTS: Final = 3
 NOTHING: Final = {
     "mine": "Nothing waits for you",
+    "unclaimed": "Somebody works on everything",
     "open": "No approval is open",
+    STUCK: "Somebody can answer every open approval",
     "decided": "Nothing was decided yet",
 }
 
@@ -30,6 +34,7 @@ class Row:
     have: int
     whom: str
     current: bool
+    worked_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ class Queue:
 
     @property
     def title(self) -> str:
-        return VIEWS[self.view]
+        return VIEWS.get(self.view, "Nobody can answer")
 
     @property
     def nothing(self) -> str:
@@ -93,6 +98,7 @@ def build(
     url: str,
     current: UUID | None = None,
     more: bool = False,
+    operator: bool = False,
 ) -> Queue:
     rows = [_row(approval, now=now, current=approval.pk == current) for approval in approvals]
     soon = sum(1 for row in rows if _is_due_within(row.approval, now, timedelta(days=1)))
@@ -100,7 +106,7 @@ def build(
     said += f", {soon} due within a day" if soon and view != "decided" else ""
     views = [
         View(word, url if name == "mine" else f"{url}?view={name}", name == view)
-        for name, word in VIEWS.items()
+        for name, word in {**VIEWS, **({STUCK: "Nobody can answer"} if operator else {})}.items()
     ]
     last = approvals[-1] if approvals else None
     older = ""
@@ -120,9 +126,10 @@ def _row(approval: Approval, *, now: datetime, current: bool) -> Row:
         ),
         due=_due(approval, left, now=now),
         late=is_open and left is not None and left < timedelta(hours=1),
-        have=sum(1 for vote in votes if vote.outcome == "approve"),
+        have=sum(1 for vote in votes if vote.outcome == "approve" and vote.stage == approval.stage),
         whom=sentence.whom(approval),
         current=current,
+        worked_by=str(approval.assignee) if is_open and approval.is_worked_on(now) else "",
     )
 
 

@@ -12,7 +12,12 @@ from runs.store import Use
 from runs.templatetags import words
 from runs.web import signs
 
-AFTER_DUE = {"reject": "then rejected", "approve": "then approved", "fail": "then the run fails"}
+AFTER_DUE = {
+    "reject": "then rejected",
+    "escalate": "then rejected",
+    "approve": "then approved",
+    "fail": "then the run fails",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +73,18 @@ def due(approval: Approval, now: datetime) -> str:
     """ "due in 21 h, then rejected", or nothing without a due time."""
     if approval.due_at is None:
         return ""
-    then = AFTER_DUE.get(str(approval.options.get("on_timeout", "")), "")
+    then = after_due(approval)
     left = approval.due_at - now
     when = f"due in {words.span(left)}" if left.total_seconds() > 0 else f"overdue since {words.span(-left)}"
     return f"{when}, {then}" if then else when
+
+
+def after_due(approval: Approval) -> str:
+    """What happens when the time is over: the next team is asked, or the answer of the clock."""
+    chain = approval.options.get("escalate_to", [])
+    if approval.level < len(chain):
+        return f"then {chain[approval.level].removeprefix('user:')} is asked too"
+    return AFTER_DUE.get(str(approval.options.get("on_timeout", "")), "")
 
 
 def share(approval: Approval, now: datetime) -> int | None:

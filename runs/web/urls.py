@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 
 from runs.web import (
     account,
+    attending,
     health,
     inbox,
     joining,
@@ -29,6 +30,9 @@ urlpatterns = [
     path("sign-in/", account.SignIn.as_view(), name="sign-in"),
     path("sign-out/", account.SignOut.as_view(), name="sign-out"),
     path("inbox/", inbox.inbox, name="inbox"),
+    path("inbox/together/", attending.together, name="approvals-together"),
+    path("inbox/<uuid:approval_id>/work/", attending.work, name="approval-work"),
+    path("away/", attending.away, name="away"),
     path("inbox/<uuid:approval_id>/", inbox.show, name="approval"),
     path("inbox/<uuid:approval_id>/edit/", inbox.edit, name="approval-edit"),
     path("inbox/<uuid:approval_id>/decide/", inbox.decide, name="approval-decide"),

@@ -153,6 +153,13 @@
     return true;
   }
 
+  // Who works on it: nothing is decided by that, so one key is enough.
+  function toWork(key) {
+    const way = one(`[data-work] [data-key="${key}"]`);
+    if (way) way.click();
+    return Boolean(way);
+  }
+
   function openKeys() {
     const keys = one("#keys");
     if (keys && !keys.open) keys.showModal();
@@ -176,6 +183,8 @@
     j: () => move(1),
     k: () => move(-1),
     a: () => toAnswer("a"),
+    c: () => toWork("c"),
+    w: () => toWork("w"),
     e: () => toAnswer("e"),
     r: () => toAnswer("r"),
     s: () => toAnswer("s"),

@@ -312,7 +312,7 @@ def test_a_parked_run_waits_and_writes_no_checkpoint() -> None:
     transition = tape.park()
     assert tape.status is RunStatus.WAITING
     assert (transition.checkpoint, tape.head) == (None, 0)
-    assert transition.wait == Wait(tape.step.address, "gate", "approval", 3600.0)
+    assert transition.wait == Wait(tape.step.address, "gate", "approval")
     assert transition.opened is not None
     assert tape.approvals == {tape.step.address: transition.opened.digest}
     assert tape.events[-1] == "approval_opened"

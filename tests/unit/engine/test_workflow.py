@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from runs.engine import END, START, Action, Retry, Workflow, append
 from runs.engine.durations import seconds
+from runs.engine.stages import Stage
 from runs.engine.workflow import Way
 from runs.errors import WorkflowError
 
@@ -315,10 +316,17 @@ def test_a_graph_that_cannot_work_is_refused_naming_the_node(name: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"quorum": 0}, "a quorum of 'g' is at least 1"),
-        ({"reject_quorum": 0}, "a quorum of 'g' is at least 1"),
-        ({"on_timeout": "escalate"}, "on_timeout of 'g'"),
-        ({"on_timeout": "explode"}, "on_timeout of 'g'"),
+        ({"quorum": 0}, "'g': a quorum is a whole number, at least 1"),
+        ({"reject_quorum": 0}, "'g': a quorum is a whole number, at least 1"),
+        ({"on_timeout": "escalate", "due": "1h"}, "'g': on_timeout='escalate' needs escalate_to="),
+        ({"on_timeout": "explode"}, "'g': on_timeout is one of reject, approve, escalate, fail"),
+        ({"stages": [Stage("a")], "quorum": 2}, "'g': stages have reviewers and quorums of their own"),
+        ({"stages": [Stage("a", quorum=0)]}, "'g': a quorum is a whole number"),
+        ({"escalate_to": ["leads"]}, "'g': escalate_to= and remind= need due="),
+        ({"remind": "1h"}, "'g': escalate_to= and remind= need due="),
+        ({"remind": "2h", "due": "1h"}, "'g': a reminder comes before the time is over"),
+        ({"reviewers": [""]}, "'g': reviewers are names of teams"),
+        ({"escalate_to": ["user:"], "due": "1h"}, "'g': reviewers are names of teams"),
         ({"loop_limit": 0}, "loop_limit of 'g' is at least 1"),
     ],
 )

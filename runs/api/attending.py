@@ -1,0 +1,235 @@
+"""Who works on an approval, several decided together, who is away, and when teams work."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from runs import operations, queries
+from runs.api import bodies, documents, parameters
+from runs.api.bodies import read
+from runs.api.endpoint import Endpoint, actor_of, rendered
+from runs.api.parameters import query
+from runs.api.schema import ATTENDING, ID_PARAMETER, described
+from runs.models import Approval
+from runs.operations import Chosen
+from runs.policies import Actor
+
+
+class Assign(Endpoint):
+    @described(
+        operation_id="assign_approval",
+        summary="Work on an approval, or give it to somebody",
+        description="Others cannot answer it meanwhile: for an hour if you take it on, for a day if you give it to somebody. "
+        "What somebody else works on is taken over with a `reason`.",
+        body=bodies.AssignmentBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.ApprovalDocument},
+        errors=[*ATTENDING, "already_assigned", "schema_violation"],
+        examples={
+            "Claim": {},
+            "Take over": {"reason": "Felix has gone home"},
+            "Give to Felix": {"to": "felix", "reason": "you know this customer"},
+        },
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.AssignmentBody)
+        operations.assign(actor=actor, approval_id=id, to=body.to, reason=body.reason)
+        return _approval(actor, id)
+
+
+class Unassign(Endpoint):
+    @described(
+        operation_id="unassign_approval",
+        summary="Work on an approval no longer",
+        description="Operators may also release what somebody else works on, with a `reason`.",
+        body=bodies.WhyBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.ApprovalDocument},
+        errors=[*ATTENDING, "already_assigned", "reason_required"],
+        examples={"Release": {}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.WhyBody)
+        operations.unassign(actor=actor, approval_id=id, reason=body.reason)
+        return _approval(actor, id)
+
+
+class Snooze(Endpoint):
+    @described(
+        operation_id="snooze_approval",
+        summary="Not to see an approval in your inbox for a while",
+        description="Its time goes on running. `until: null` shows it again.",
+        body=bodies.SnoozeBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.ApprovalDocument},
+        errors=[*ATTENDING, "schema_violation"],
+        examples={"Until Monday": {"until": "2026-12-07T08:00:00+00:00"}, "Now": {"until": None}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.SnoozeBody)
+        operations.snooze(actor=actor, approval_id=id, until=body.until)
+        return _approval(actor, id)
+
+
+class Extend(Endpoint):
+    @described(
+        operation_id="extend_approval",
+        summary="Give people more time for an approval",
+        description="For who may decide it, and operators; to a later instant only.",
+        body=bodies.ExtensionBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.ApprovalDocument},
+        errors=[*ATTENDING, "schema_violation", "reason_required"],
+        examples={"A day more": {"due_at": "2026-12-02T17:00:00+00:00", "reason": "we wait for the bank"}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        actor = actor_of(request)
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.ExtensionBody)
+        operations.extend(actor=actor, approval_id=id, due_at=body.due_at, reason=body.reason)
+        return _approval(actor, id)
+
+
+class DecideTogether(Endpoint):
+    @described(
+        operation_id="decide_together",
+        summary="Decide several approvals with one word",
+        description="They ask the same (node, actions, people), every action is of low risk and can be undone. All are looked "
+        "at before one is stored: 409 `nothing_decided` lists in `items` what stands in the way. `dry` only says what would "
+        "come of it. A result may still be an error: somebody was faster.",
+        body=bodies.TogetherBody,
+        answers={200: documents.TogetherDocument},
+        errors=["missing_scope", "nothing_decided"],
+        examples={
+            "Two at once": {
+                "word": "approve",
+                "approvals": [
+                    {"id": "0d7a4c1e-6a51-4b53-9a06-1f1b0a3f8a11", "version": 1},
+                    {"id": "7b1c2f70-27a2-4f0e-8f0a-2b9f53d0c2aa", "version": 1},
+                ],
+            }
+        },
+    )
+    def post(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.TogetherBody)
+        done = operations.decide_together(
+            actor=actor_of(request),
+            chosen=[Chosen(one.id, one.version, one.digest) for one in body.approvals],
+            word=body.word,
+            comment=body.comment,
+            dry=body.dry,
+        )
+        return rendered(documents.together_document(done))
+
+
+class Absences(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="list_absences",
+        summary="List who is away, or will be",
+        query=parameters.NoQuery,
+        answers={200: documents.AbsenceList},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        rows = queries.absences(actor_of(request).project.pk)
+        return rendered({"items": [documents.absence_document(row) for row in rows]})
+
+    @described(
+        operation_id="be_away",
+        summary="Name who answers while you are away",
+        description="Admins may do so for others (`user`). The substitute answers in your place: one of you counts.",
+        body=bodies.AbsenceBody,
+        answers={201: documents.AbsenceDocument},
+        errors=["missing_scope", "schema_violation"],
+        examples={
+            "A week": {
+                "substitute": "felix",
+                "starts_at": "2026-12-07T00:00:00+01:00",
+                "ends_at": "2026-12-14T00:00:00+01:00",
+            }
+        },
+    )
+    def post(self, request: Request) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.AbsenceBody)
+        made = operations.be_away(
+            actor=actor_of(request),
+            substitute=body.substitute,
+            starts_at=body.starts_at,
+            ends_at=body.ends_at,
+            note=body.note,
+            user=body.user,
+        )
+        return rendered(documents.absence_document(made), 201)
+
+
+class AbsenceEnd(Endpoint):
+    @described(
+        operation_id="be_back",
+        summary="Take an absence back, or end it now",
+        body=bodies.NothingBody,
+        headers=[ID_PARAMETER],
+        answers={200: documents.AbsenceDocument},
+        errors=["missing_scope", "not_found"],
+        examples={"Back": {}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        read(request, bodies.NothingBody)
+        ended = operations.be_back(actor=actor_of(request), absence_id=id)
+        return rendered(documents.absence_document(ended))
+
+
+class TeamHours(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="get_team_hours",
+        summary="When the people of a team work",
+        query=parameters.NoQuery,
+        answers={200: documents.HoursDocument},
+        errors=["missing_scope", "not_found"],
+    )
+    def get(self, request: Request, team: str) -> Response:
+        query(request, parameters.NoQuery)
+        return rendered(queries.team_hours(actor_of(request).project.pk, team))
+
+    @described(
+        operation_id="set_team_hours",
+        summary="Say when the people of a team work",
+        description="Counts for what is asked from now on, where a node says `due` in business hours or days.",
+        body=bodies.HoursBody,
+        answers={200: documents.HoursDocument},
+        errors=["missing_scope", "not_found", "schema_violation"],
+        examples={
+            "Berlin": {
+                "zone": "Europe/Berlin",
+                "week": {"mon": ["09:00", "17:30"], "fri": ["09:00", "14:00"]},
+                "holidays": ["2026-12-25"],
+            }
+        },
+    )
+    def put(self, request: Request, team: str) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.HoursBody)
+        actor = actor_of(request)
+        operations.set_hours(actor=actor, team=team, hours=body.model_dump())
+        return rendered(queries.team_hours(actor.project.pk, team))
+
+
+def _approval(actor: Actor, approval_id: UUID) -> Response:
+    found: Approval = queries.approval(actor.project.pk, approval_id)
+    return rendered(documents.approval_document(found, actor=actor), ETag=f'"{found.version}"')

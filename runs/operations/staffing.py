@@ -1,0 +1,108 @@
+"""Who is away, who answers in their place, and when the people of a team work."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db.models import Q
+
+from runs import policies, store
+from runs.engine import canonical
+from runs.engine.canonical import Json
+from runs.engine.hours import hours_from
+from runs.errors import NotFound, Problem, Unprocessable
+from runs.models import Absence, Team, TeamHours, User
+from runs.operations.door import as_uuid, verb
+from runs.policies import Actor
+
+LONGEST_ABSENCE: Final = timedelta(days=366)
+MAX_NOTE: Final = 1_000
+
+
+def be_away(
+    *,
+    actor: Actor,
+    substitute: str,
+    starts_at: datetime,
+    ends_at: datetime,
+    note: str = "",
+    user: str | None = None,
+) -> Absence:
+    """Name who answers while one is away (usernames); an admin may do so for somebody else. Raises `Unprocessable`.
+
+    The substitute answers in that person's place, and must be somebody who decides. A substitute has no substitute: what
+    falls to them in somebody's place goes no further.
+    """
+    with verb(actor, "be_away", user or actor.user.username, reason=note[:MAX_NOTE]):
+        person = actor.user if user is None else _member(actor, user, "user")
+        policies.check_absence(actor, person)
+        canonical.check({"note": note})
+        other = _member(actor, substitute, "substitute")
+        _check(person, other, starts_at, ends_at, note)
+        taken = Absence.objects.filter(project=actor.project, user=person, ended_at=None)
+        if taken.filter(starts_at__lt=ends_at, ends_at__gt=starts_at).exists():
+            raise _refused("/starts_at", "overlaps", "there is an absence in this time already")
+        return Absence.objects.create(
+            project=actor.project,
+            user=person,
+            substitute=other,
+            starts_at=starts_at,
+            ends_at=ends_at,
+            note=note,
+        )
+
+
+def be_back(*, actor: Actor, absence_id: uuid.UUID | str) -> Absence:
+    """Take an absence back, or end it now. What the substitute has said counts on."""
+    with verb(actor, "be_back", absence_id):
+        rows = Absence.objects.select_for_update(of=("self",)).select_related("user", "substitute")
+        found = rows.filter(pk=as_uuid(absence_id), project=actor.project).first()
+        if found is None or not actor.roles:
+            raise NotFound()
+        policies.check_absence(actor, found.user)
+        if found.ended_at is None:
+            found.ended_at = store.now()
+            found.save(update_fields=["ended_at"])
+        return found
+
+
+def set_hours(*, actor: Actor, team: str, hours: Json) -> TeamHours:
+    """Say when the people of a team work (see `runs.engine.hours.Hours.as_dict`). Counts for what is asked from now on."""
+    with verb(actor, "set_hours", team):
+        policies.check_hours(actor)
+        found = Team.objects.filter(project=actor.project, name=team).first()
+        if found is None:
+            raise NotFound()
+        told = hours_from(hours).as_dict()
+        row, _ = TeamHours.objects.update_or_create(
+            team=found, defaults={"document": told, "changed_at": store.now()}
+        )
+        return row
+
+
+def _member(actor: Actor, username: str, name: str) -> User:
+    canonical.check({name: username})
+    members = Q(memberships__project=actor.project)
+    found = User.objects.filter(members, username=username, is_active=True).first()
+    if found is None:
+        raise _refused(f"/{name}", "unknown_person", f"{username[:150]!r} is no member of this project")
+    return found
+
+
+def _check(person: User, other: User, starts_at: datetime, ends_at: datetime, note: str) -> None:
+    if person.pk == other.pk:
+        raise _refused("/substitute", "same_person", "somebody else answers while one is away")
+    if starts_at.utcoffset() is None or ends_at.utcoffset() is None:
+        raise _refused("/starts_at", "no_zone", "an instant has a time zone")
+    if not starts_at < ends_at or ends_at <= store.now():
+        raise _refused("/ends_at", "invalid_instant", "later than the beginning, and than now")
+    if ends_at - starts_at > LONGEST_ABSENCE:
+        raise _refused("/ends_at", "too_long", f"at most {LONGEST_ABSENCE.days} days")
+    if len(note) > MAX_NOTE:
+        raise _refused("/note", "too_long", f"at most {MAX_NOTE:,} characters")
+
+
+def _refused(path: str, code: str, message: str) -> Unprocessable:
+    return Unprocessable(f"{path[1:]}: {message}.", errors=[Problem(path, code, message)])

@@ -1,0 +1,237 @@
+"""Who works on an approval, who sees it later, how long it may take; several decided together; who is away."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from runs import operations, policies, queries, store
+from runs.engine.stages import candidates
+from runs.errors import BadRequest, HitlError, NothingDecided, Problem, Unprocessable
+from runs.models import Approval
+from runs.operations import Chosen, Together
+from runs.templatetags import pretty, words
+from runs.web import once
+from runs.web.banner import of_error
+from runs.web.context import asked
+from runs.web.door import Request, number, page, see_other
+
+SNOOZES: Final = {"1": "an hour", "4": "four hours", "24": "a day", "168": "a week"}
+MOST: Final = 100  # decided together
+
+
+# ---- one approval
+
+
+def _work_page(request: Request, approval_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    approval = queries.approval(request.actor.project.pk, approval_id)
+    policies.check_direct(request.actor, approval.run, approval)
+    now = store.now()
+    taken = approval.is_worked_on(now)
+    shown = {
+        "approval": approval,
+        "taken": taken,
+        "mine": taken and approval.assignee_id == request.user.pk,
+        "may_decide": policies.can_decide(request.actor, approval.run, approval),
+        "others": _others(request, approval),
+        "snoozes": SNOOZES,
+        "typed": {name: request.POST.get(name, "") for name in ("reason", "to", "due_at", "hours")},
+    }
+    return _draw(request, "inbox/work.html", shown, error, now=now)
+
+
+def _others(request: Request, approval: Approval) -> list[str]:
+    """Whom an approval may be given to: who is asked now, and did not ask for the run."""
+    found = candidates(queries.stage_of(approval), queries.known_people(request.actor.project.pk))
+    barred = queries.barred_names(approval.run, approval.options)
+    return sorted(found - barred - {request.user.username})
+
+
+@page(methods="GET POST", refused=_work_page)
+def work(request: Request, approval_id: UUID) -> HttpResponse:
+    """Claim, release, take over, give, snooze, extend: one form each."""
+    if request.method != "POST":
+        return _work_page(request, approval_id)
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    messages.success(request, _do(request, approval_id))
+    return see_other(once.remember(request, reverse("approval", args=[approval_id])))
+
+
+def _do(request: Request, approval_id: UUID) -> str:
+    what, reason = request.POST.get("do", ""), request.POST.get("reason", "")
+    name = words.short_id(approval_id, "A-")
+    given: dict[str, Any] = {"actor": request.actor, "approval_id": approval_id}
+    if what == "assign":
+        operations.assign(**given, reason=reason)
+        return f"You work on {name}; others cannot answer it for an hour."
+    if what == "give":
+        done = operations.assign(**given, to=request.POST.get("to", ""), reason=reason)
+        return f"{done.assignee} works on {name} now."
+    if what == "unassign":
+        operations.unassign(**given, reason=reason)
+        return f"{name} is released."
+    if what == "snooze":
+        hours = number(request.POST.get("hours"))
+        until = store.now() + timedelta(hours=hours) if hours else None
+        operations.snooze(**given, until=until)
+        return (
+            f"{name} is out of your list for {words.span(timedelta(hours=hours))}."
+            if hours
+            else f"{name} is back."
+        )
+    if what == "extend":
+        done = operations.extend(**given, due_at=_instant(request, "due_at"), reason=reason)
+        return f"{name} is due {done.due_at:%d %b %H:%M} UTC."
+    raise BadRequest("Say what is to be done.")
+
+
+def _instant(request: Request, name: str) -> datetime:
+    """A date and time as a form sends it, in UTC as all times of these pages."""
+    try:
+        return datetime.fromisoformat(request.POST.get(name, "")).replace(tzinfo=UTC)
+    except ValueError:
+        told = "a date and a time"
+        raise Unprocessable(
+            f"{name}: {told}.", errors=[Problem(f"/{name}", "invalid_instant", told)]
+        ) from None
+
+
+# ---- several together
+
+
+def _together_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    groups = _groups(request)
+    chosen = request.POST.get("shape") or request.GET.get("shape") or next(iter(groups), "")
+    facts = error.facts.get("items", []) if isinstance(error, NothingDecided) else []
+    refused: Any = {item["approval"]: item["detail"] for item in facts}
+    shown = {
+        "groups": [{"shape": shape, "first": rows[0], "count": len(rows)} for shape, rows in groups.items()],
+        "shape": chosen,
+        "rows": [_row(row, refused.get(str(row.pk), "")) for row in groups.get(chosen, [])],
+        "reason": request.POST.get("reason", ""),
+    }
+    return _draw(request, "inbox/together.html", shown, error)
+
+
+@page(methods="GET POST", refused=_together_page)
+def together(request: Request) -> HttpResponse:
+    """Approvals of one shape and low risk: choose, look, then decide."""
+    if request.method != "POST":
+        return _together_page(request)
+    word, reason = request.POST.get("word", ""), request.POST.get("reason", "")
+    sure = request.POST.get("sure") == "yes"
+    chosen = [_chosen(text) for text in request.POST.getlist("approval")]
+    done = operations.decide_together(
+        actor=request.actor, chosen=chosen, word=word, comment=reason, dry=not sure
+    )
+    return _done_page(request, done, word=word, reason=reason, chosen=request.POST.getlist("approval"))
+
+
+def _done_page(
+    request: Request, done: Together, *, word: str, reason: str, chosen: list[str]
+) -> HttpResponse:
+    shown = {
+        "items": [
+            {"item": item, "sent": sent, "row": _row(item.approval, "") if item.approval else None}
+            for item, sent in zip(done.items, chosen, strict=True)
+        ],
+        "possible": len(done.items) - len(done.refused),
+        "refused": len(done.refused),
+        "dry": done.dry,
+        "word": word,
+        "reason": reason,
+    }
+    return _draw(request, "inbox/together_done.html", shown, None)
+
+
+def _groups(request: Request) -> dict[str, list[Approval]]:
+    """What this person may decide together, by shape."""
+    found: dict[str, list[Approval]] = {}
+    now = store.now()
+    for approval in queries.inbox(request.actor.project.pk, asked(request.actor), limit=MOST).rows:
+        if operations.is_low_risk(approval) and not approval.is_worked_on(now):
+            found.setdefault(operations.shape_of(approval), []).append(approval)
+    return {shape: rows for shape, rows in found.items() if len(rows) > 1}
+
+
+def _row(approval: Approval, refusal: str) -> dict[str, Any]:
+    args = [action["args"] for action in approval.content["actions"]]
+    return {
+        "approval": approval,
+        "args": pretty.inline(args[0] if len(args) == 1 else args),
+        "sent": f"{approval.pk} {approval.version} {approval.digest}",
+        "refusal": refusal,
+    }
+
+
+def _chosen(text: str) -> Chosen:
+    parts = text.split(" ")
+    if len(parts) != 3:
+        raise BadRequest("Choose approvals.")
+    return Chosen(parts[0], number(parts[1]), parts[2])
+
+
+# ---- who is away
+
+
+def _away_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    names = queries.known_people(request.actor.project.pk).people
+    shown = {
+        "absences": queries.absences(request.actor.project.pk),
+        "others": sorted(names - {request.user.username}),
+        "typed": {
+            name: request.POST.get(name, "") for name in ("substitute", "starts_at", "ends_at", "note")
+        },
+        "decides": request.user.username in names,
+        "admin": "admin" in request.actor.roles,
+    }
+    return _draw(request, "account/away.html", shown, error)
+
+
+@page(methods="GET POST", refused=_away_page)
+def away(request: Request) -> HttpResponse:
+    if request.method != "POST":
+        return _away_page(request)
+    seen = once.first_result(request)
+    if seen:
+        return see_other(seen)
+    if request.POST.get("back"):
+        ended = operations.be_back(actor=request.actor, absence_id=request.POST["back"])
+        messages.success(request, f"{ended.user} answers again.")
+    else:
+        made = operations.be_away(
+            actor=request.actor,
+            substitute=request.POST.get("substitute", ""),
+            starts_at=_instant(request, "starts_at"),
+            ends_at=_instant(request, "ends_at"),
+            note=request.POST.get("note", ""),
+        )
+        messages.success(
+            request, f"{made.substitute} answers in your place from {made.starts_at:%d %b %H:%M} UTC."
+        )
+    return see_other(once.remember(request, reverse("away")))
+
+
+def _draw(
+    request: Request,
+    template: str,
+    shown: dict[str, Any],
+    error: HitlError | None,
+    *,
+    now: datetime | None = None,
+) -> HttpResponse:
+    context = {
+        "page": shown,
+        "banner": of_error(error) if error else None,
+        "form_token": once.token(request),
+        "now": now or store.now(),
+    }
+    return render(request, template, context)
