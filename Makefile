@@ -1,11 +1,13 @@
 # One command to start (make up), one to test (make test), one to check (make check). All can be run again at any time.
 .DEFAULT_GOAL := help
-.PHONY: help up reset venv test test-long check smoke screenshots lint format lock python clean
+.PHONY: help up reset venv test test-long check smoke screenshots bench bench-data lint format lock python clean
 
 VENV := .venv
 STAMP := $(VENV)/.stamp
 BIN := $(VENV)/bin
 FIND_PYTHON := sh .ci/python.sh
+BENCH_VENV := .venv-bench
+BENCH_STAMP := $(BENCH_VENV)/.stamp
 
 help:
 	@echo "make up         start everything on this machine; Ctrl-C stops it, another make up goes on"
@@ -15,6 +17,8 @@ help:
 	@echo "make check      format, lint, types, import rules, templates, migrations, compose file"
 	@echo "make screenshots  a picture of every page in test-results/screenshots (ARGS=--docs renews those of docs/images)"
 	@echo "make smoke      the main job from submit to completion, headless, in a temporary folder"
+	@echo "make bench      what a step, a wait and a byte cost here and at the peers (QUICK=1: within 8 minutes)"
+	@echo "make bench-data fill a database as years would, and measure in it (RUNS= EVENTS= CHECKPOINTS=)"
 	@echo "make format     rewrite code and templates in the house style"
 	@echo "make lock       resolve the dependencies anew into requirements.lock"
 
@@ -49,6 +53,22 @@ screenshots: venv
 smoke: venv
 	@exec $(BIN)/python -m hitl.smoke
 
+# The peers' dependencies are nobody else's: a venv of their own, and the same pins as ours where both have a package.
+$(BENCH_STAMP): bench/requirements.lock $(STAMP)
+	@python=$$($(FIND_PYTHON)) || exit 1; [ -x $(BENCH_VENV)/bin/python ] || "$$python" -m venv $(BENCH_VENV)
+	@echo "bench: installing the peers"
+	@VIRTUAL_ENV=$(CURDIR)/$(BENCH_VENV) $(BIN)/uv pip sync --quiet --require-hashes bench/requirements.lock
+	@touch $(BENCH_STAMP)
+
+bench: $(BENCH_STAMP)
+	@exec $(BENCH_VENV)/bin/python -m bench $(if $(QUICK),--quick) $(ARGS)
+
+RUNS := 1000000
+EVENTS := 20000000
+CHECKPOINTS := 10000000
+bench-data: $(BENCH_STAMP)
+	@exec $(BENCH_VENV)/bin/python -m bench.data --runs $(RUNS) --events $(EVENTS) --checkpoints $(CHECKPOINTS) $(ARGS)
+
 check: venv
 	@$(BIN)/python -m tests.check
 
@@ -63,4 +83,6 @@ format: venv
 lock: venv
 	@$(BIN)/uv export --upgrade --quiet --no-emit-project --all-groups --no-header --no-annotate --format requirements-txt -o requirements.lock.new
 	@grep -vE '^ *(-i|--index|--extra-index|--find-links|--trusted)' requirements.lock.new > requirements.lock; rm requirements.lock.new
-	@if grep -nE '://' requirements.lock; then echo "requirements.lock: an address crept in"; exit 1; fi
+	@$(BIN)/uv export --quiet --no-emit-project --extra bench --no-default-groups --no-header --no-annotate --format requirements-txt -o requirements.lock.new
+	@grep -vE '^ *(-i|--index|--extra-index|--find-links|--trusted)' requirements.lock.new > bench/requirements.lock; rm requirements.lock.new
+	@if grep -nE '://' requirements.lock bench/requirements.lock; then echo "an address crept into a lock"; exit 1; fi

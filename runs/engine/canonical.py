@@ -38,6 +38,12 @@ _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 
 
+# Made once: `json.dumps` makes an encoder anew for each call that says how it wants its text.
+_encode: Final = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+
+
 class _Marked:
     """Stands in the parsed tree where a literal or key was at fault, until its path is known."""
 
@@ -89,9 +95,10 @@ def check(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
 
 def dumps(value: Json, *, indent: int | None = None) -> str:
     """Canonical text of a document; with `indent`, the same order and numbers laid out for people."""
-    separators = (",", ":") if indent is None else (",", ": ")
+    if indent is None:
+        return _encode(value)
     return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=separators, indent=indent
+        value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ": "), indent=indent
     )
 
 

@@ -90,9 +90,7 @@ def complete(run: Aggregate, step: LiveStep, update: Any) -> Transition:
 def resolve(run: Aggregate, step: LiveStep, update: Any) -> Resolved:
     """Check what a node returned and ask its router. Raises a `StepError`, or what the router raises."""
     schema = run.workflow_of(step.lane).schema
-    writes = schema.writes(run.values, update)
-    values = dict(run.values)
-    schema.keep(values, writes)
+    writes, values = schema.take(run.values, update)
     targets = route(run, step, lambda: (schema.view(values),))
     return Resolved(writes, values, targets)
 

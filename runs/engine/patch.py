@@ -10,6 +10,7 @@ import copy
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from runs.engine.canonical import Json, same
@@ -22,7 +23,12 @@ _PLACE = re.compile(r"(?:0|[1-9][0-9]{0,17})\Z")
 
 def pointer(path: Path) -> str:
     """A JSON Pointer (RFC 6901)."""
-    return "".join("/" + str(token).replace("~", "~0").replace("/", "~1") for token in path)
+    return "".join([_token(token) for token in path])
+
+
+@lru_cache(maxsize=4096)  # a run's steps name the same few places again and again
+def _token(token: str | int) -> str:
+    return "/" + str(token).replace("~", "~0").replace("/", "~1")
 
 
 def tokens(text: str) -> list[str]:
@@ -44,7 +50,7 @@ class Recorder:
         """Add or replace a member of an object."""
         parent, key = self._parent(path)
         self.ops.append({"op": "replace" if key in parent else "add", "path": pointer(path), "value": value})
-        parent[key] = copy.deepcopy(value)  # a later op may change it in place; the op must keep what it said
+        parent[key] = _own(value)  # a later op may change it in place; the op must keep what it said
 
     def remove(self, path: Path) -> None:
         parent, key = self._parent(path)
@@ -56,7 +62,7 @@ class Recorder:
         target = self._at(path)
         for item in items:
             self.ops.append({"op": "add", "path": pointer([*path, "-"]), "value": item})
-            target.append(copy.deepcopy(item))
+            target.append(_own(item))
 
     def _parent(self, path: Path) -> tuple[Any, str | int]:
         return self._at(path[:-1]), path[-1]
@@ -68,23 +74,37 @@ class Recorder:
         return node
 
 
+def _own(value: Json) -> Json:
+    return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
+
+
 def apply(document: Json, ops: Sequence[Op]) -> Json:
     """Apply ops that a `Recorder` wrote, in place; returns the document. Raises `ValueError` on ops that do not fit."""
+    return apply_fresh(document, copy.deepcopy(ops))
+
+
+def apply_fresh(document: Json, ops: Sequence[Op]) -> Json:
+    """`apply` of ops that nobody else has: their values become parts of the document."""
     if not isinstance(ops, (list, tuple)):
         raise ValueError("A patch is not a list of ops.")  # noqa: TRY004  # a damaged row, no mistake of the caller
     for op in ops:
         try:
-            document = _applied(document, tokens(op["path"]), op)
+            document = _applied(document, _known_tokens(op["path"]), op)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"The op {op!r:.200} does not fit the document.") from error
     return document
 
 
-def _applied(document: Json, path: list[str], op: Op) -> Json:
+@lru_cache(maxsize=4096)
+def _known_tokens(text: str) -> tuple[str, ...]:
+    return tuple(tokens(text))
+
+
+def _applied(document: Json, path: Sequence[str], op: Op) -> Json:
     if not path:
         if op["op"] not in ("add", "replace"):
             raise KeyError(op["op"])
-        return copy.deepcopy(op["value"])
+        return op["value"]
     parent = document
     for token in path[:-1]:
         parent = parent[_place(parent, token)] if isinstance(parent, list) else parent[token]
@@ -94,7 +114,7 @@ def _applied(document: Json, path: list[str], op: Op) -> Json:
     elif kind == "remove":
         del parent[key]
     elif kind == "add" or (kind == "replace" and key in parent):
-        parent[key] = copy.deepcopy(op["value"])
+        parent[key] = op["value"]
     else:
         raise KeyError(kind, key)
     return document
@@ -103,11 +123,11 @@ def _applied(document: Json, path: list[str], op: Op) -> Json:
 def _apply_to_list(target: list[Json], key: str, op: Op) -> None:
     match op["op"]:
         case "add" if key == "-":
-            target.append(copy.deepcopy(op["value"]))
+            target.append(op["value"])
         case "add":
-            target.insert(_place(target, key, end=1), copy.deepcopy(op["value"]))
+            target.insert(_place(target, key, end=1), op["value"])
         case "replace":
-            target[_place(target, key)] = copy.deepcopy(op["value"])
+            target[_place(target, key)] = op["value"]
         case "remove":
             del target[_place(target, key)]
         case other:

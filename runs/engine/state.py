@@ -165,8 +165,10 @@ class StateSchema:
 
     def writes(self, values: dict[str, Any], update: Json) -> list[Write]:
         """Check a node's partial update; `values` is the state before. Raises `StateNotStorable` or `SchemaViolation`."""
-        if update is None:
-            return []
+        return self.take(values, update)[0]
+
+    def _told(self, update: Any) -> dict[str, Any]:
+        """What a node returned, as keys and values."""
         if isinstance(update, self._view_class):
             raise SchemaViolation(
                 "A node returns a dict with the keys it changes, or None; this one returned the whole state.",
@@ -181,12 +183,20 @@ class StateSchema:
                 path="",
                 type=type(update).__name__,
             )
-        return self._writes(values, update, appending=self.appending)
+        return update
+
+    def take(self, values: dict[str, Any], update: Json) -> tuple[list[Write], dict[str, Any]]:
+        """`writes`, and the Python values after them; `values` stays as it is."""
+        if update is None:
+            return [], dict(values)
+        writes, after = self._checked(values, self._told(update), appending=self.appending)
+        appended = {write.key for write in writes if write.kind == "append"}
+        return writes, self._merged(values, after, appended)
 
     def edits(self, values: dict[str, Any], changes: Mapping[str, Json]) -> list[Write]:
         """Check changes by a person: like an update, but a list with a reducer is replaced. Raises `Unprocessable`."""
         try:
-            return self._writes(values, changes, appending=frozenset())
+            return self._checked(values, changes, appending=frozenset())[0]
         except (SchemaViolation, StateNotStorable) as error:
             raise _unprocessable(error) from None
 
@@ -196,9 +206,10 @@ class StateSchema:
         appending = {write.key for write in writes if write.kind == "append"}
         values.update(self._merged(values, self._python(values, given, appending), appending))
 
-    def _writes(
+    def _checked(
         self, values: dict[str, Any], update: Mapping[str, Any], *, appending: frozenset[str]
-    ) -> list[Write]:
+    ) -> tuple[list[Write], dict[str, Any]]:
+        """The writes of an update, and its values as they will be read back."""
         appended = appending & update.keys()
         for key, value in update.items():
             self._check_key(key, value, appends=key in appended)
@@ -207,7 +218,7 @@ class StateSchema:
         again = self._python(values, stored, appended)
         for key, value in python.items():
             _refuse_changed(value, again[key], path=_path(key), given=update.get(key, value))
-        return [Write(key, "append" if key in appended else "set", stored[key]) for key in python]
+        return [Write(key, "append" if key in appended else "set", stored[key]) for key in python], again
 
     def _check_key(self, key: Any, value: Any, *, appends: bool) -> None:
         if key not in self.fields:

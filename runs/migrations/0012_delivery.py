@@ -12,7 +12,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0010_versions"),
+        ("runs", "0011_cheap_steps"),
     ]
 
     operations = [

@@ -65,6 +65,11 @@ class Approval(models.Model):
                 fields=["project", "opened_at", "id"], condition=Q(status="open"), name="approval_open"
             ),
             models.Index(
+                fields=["project", "due_at", "opened_at", "id"],
+                condition=Q(status="open"),
+                name="approval_inbox",
+            ),
+            models.Index(
                 fields=["project", "-closed_at", "-id"], condition=~Q(status="open"), name="approval_closed"
             ),
             models.Index(
@@ -138,7 +143,7 @@ class Vote(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes")
+    approval = models.ForeignKey(Approval, on_delete=models.CASCADE, related_name="votes", db_index=False)
     version = models.IntegerField()
     user = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="votes")
     stage = models.IntegerField(db_default=0, default=0)

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from runs.engine import canonical
 from runs.engine.limits import DEFAULT_QUEUE, PRIORITIES
 from runs.engine.status import TERMINAL, RunStatus, StepStatus
+from runs.models.packed import PackedText
 from runs.models.people import ApiToken, Project, User
 
 RUN_STATUSES = [(status.value, status.value) for status in RunStatus]
@@ -58,7 +59,7 @@ class Run(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs")
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="runs", db_index=False)
     workflow = models.CharField(max_length=100)
     workflow_version = models.CharField(max_length=60)
     fingerprint = models.CharField(max_length=16)
@@ -76,10 +77,12 @@ class Run(models.Model):
     submitted_by = models.ForeignKey(
         User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
     )
-    token = models.ForeignKey(ApiToken, on_delete=models.SET_NULL, null=True, related_name="runs")
+    token = models.ForeignKey(
+        ApiToken, on_delete=models.SET_NULL, null=True, related_name="runs", db_index=False
+    )
     labels = models.JSONField(default=dict)
     input = models.TextField()
-    output = models.TextField(null=True)
+    output = PackedText(null=True)
     error = models.JSONField(null=True)
 
     version = models.IntegerField(default=1)
@@ -295,8 +298,8 @@ class Checkpoint(models.Model):
     address = models.CharField(max_length=32, default="")
     epoch = models.IntegerField()
     snapshot_no = models.IntegerField()
-    patch = models.TextField(null=True)
-    snapshot = models.TextField(null=True)
+    patch = PackedText(null=True)
+    snapshot = PackedText(null=True)
     author = models.JSONField(null=True)
     reason = models.TextField(default="")
     created_at = models.DateTimeField(db_default=Now())

@@ -16,9 +16,9 @@ WITH run AS (
       head_hash || int8send(seq + 1) || int8send((extract(epoch FROM greatest(now(), updated_at)) * 1000000)::bigint)
       || int4send(checkpoint_no + 1) || %(body)s::bytea
     ),
-    snapshot_no = CASE WHEN %(snapshot)s::text IS NULL THEN snapshot_no ELSE checkpoint_no + 1 END,
-    snapshot_size = CASE WHEN %(snapshot)s::text IS NULL THEN snapshot_size ELSE octet_length(%(snapshot)s::text) END,
-    patch_weight = CASE WHEN %(snapshot)s::text IS NULL THEN patch_weight + octet_length(%(patch)s::text) + 256 ELSE 0 END,
+    snapshot_no = CASE WHEN %(snapshot)s::bytea IS NULL THEN snapshot_no ELSE checkpoint_no + 1 END,
+    snapshot_size = coalesce(%(snapshot_size)s::bigint, snapshot_size),
+    patch_weight = CASE WHEN %(snapshot)s::bytea IS NULL THEN patch_weight + %(patch_weight)s ELSE 0 END,
     updated_at = greatest(now(), updated_at)
   WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running' AND error IS NULL
   RETURNING id, seq, checkpoint_no, snapshot_no, snapshot_size, patch_weight, head_hash, updated_at AS moment
@@ -32,7 +32,7 @@ WITH run AS (
   INSERT INTO runs_checkpoint
     (run_id, no, branch, parent, kind, node, address, epoch, snapshot_no, patch, snapshot, reason, created_at)
   SELECT id, checkpoint_no, %(branch)s, coalesce(%(parent)s::integer, checkpoint_no - 1), 'step', %(node)s, %(address)s, %(epoch)s, snapshot_no,
-    %(patch)s::text, %(snapshot)s::text, '', moment
+    %(patch)s::bytea, %(snapshot)s::bytea, '', moment
   FROM run
 ), event AS (
   INSERT INTO runs_event

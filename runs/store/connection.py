@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, TypeVar
+from weakref import WeakSet
 
 import psycopg
 from django.conf import settings
@@ -49,6 +50,20 @@ def sign(connection: BaseDatabaseWrapper, **_: Any) -> None:
     """Say to Postgres whose connection this is: `pg_stat_activity` then leads to the process."""
     name = f"hitl {socket.gethostname()[:40]} {os.getpid()}"
     connection.connection.execute("SELECT set_config('application_name', %s, false)", [name])
+
+
+_planned: WeakSet[psycopg.Connection[Any]] = WeakSet()
+
+
+def plan_by_keys(raw: psycopg.Connection[Any]) -> None:
+    """Have Postgres plan this connection's statements by indexes, once a connection.
+
+    A prepared statement keeps the plan of its first uses. Made while the tables of a new installation held a page or two, that
+    is to read the whole table, and each step would cost more than the one before until the statistics are renewed.
+    """
+    if raw not in _planned:
+        raw.execute("SELECT set_config('enable_seqscan', 'off', false)")
+        _planned.add(raw)
 
 
 def set_lock_timeout(text: str) -> str:

@@ -86,7 +86,9 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
             if snapshot is not None:
                 document = canonical.loads(snapshot)
             else:  # only ever onto the document that it was made of
-                document = patch.apply(document if parent == before else None, canonical.loads(ops or ""))
+                document = patch.apply_fresh(
+                    document if parent == before else None, canonical.loads(ops or "")
+                )
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
         before = no

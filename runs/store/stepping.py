@@ -31,11 +31,12 @@ from runs.models import (
     Run,
     Step,
 )
+from runs.models.packed import pack
 from runs.sql import statement
 from runs.store.claiming import Held, step_of
-from runs.store.connection import own_connection, persistently
+from runs.store.connection import own_connection, persistently, plan_by_keys
 from runs.store.history import seal
-from runs.store.weights import Weights
+from runs.store.weights import PATCH_OVERHEAD, Weights
 
 FENCED: Final = "HL001"
 LOG_LINES: Final = 2_000  # of one run's nodes
@@ -72,7 +73,8 @@ def commit_step(
     assert transition.checkpoint is not None
     following, event = transition.next_steps[0], transition.events[0]
     ops = canonical.dumps(transition.checkpoint.ops)
-    due = weights.wants_snapshot(len(ops.encode()), beside=position is None)
+    size = len(ops.encode())
+    due = weights.wants_snapshot(size, beside=position is None)
     if due and position is None:
         raise SnapshotDue()
     snapshot = canonical.dumps(position) if due else None
@@ -83,8 +85,10 @@ def commit_step(
         "node": held.step.node,
         "lane": following.lane,
         "parent": head,
-        "patch": None if snapshot is not None else ops,
-        "snapshot": snapshot,
+        "patch": None if snapshot is not None else pack(ops),
+        "patch_weight": size + PATCH_OVERHEAD,
+        "snapshot": None if snapshot is None else pack(snapshot),
+        "snapshot_size": None if snapshot is None else len(snapshot.encode()),
         "body": sealed.body,
         "payload": sealed.payload,
         "salt": sealed.salt,
@@ -97,7 +101,8 @@ def commit_step(
         "lease": settings.HITL_LEASE_SECONDS,
     }
     row = _land("commit_step", parameters, landed=partial(_landed_step, held, sealed.salt))
-    weights.see(patches=row.patch_weight, snapshot=row.snapshot_size)
+    own = 0 if due else size + PATCH_OVERHEAD
+    weights.see(patches=row.patch_weight, snapshot=row.snapshot_size, own=own)
     if token is None:
         return Committed(row.checkpoint_no, row.snapshot_no, None)
     claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker, is_fresh=True)
@@ -231,6 +236,7 @@ def _run_fenced(name: str, parameters: dict[str, Any]) -> Any:
     """Run a named statement prepared, through a server-side binding cursor; None where the fence says no."""
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
+    plan_by_keys(raw)
     with psycopg.Cursor(raw, row_factory=namedtuple_row) as cursor:
         try:
             cursor.execute(statement(name), parameters, prepare=True)

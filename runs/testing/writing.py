@@ -126,7 +126,7 @@ def read_position(book: Book, run: str, no: int) -> dict[str, Any]:
         if point.snapshot is not None:
             document = canonical.loads(point.snapshot)
         else:
-            document = patch.apply(document, canonical.loads(point.patch or "[]"))
+            document = patch.apply_fresh(document, canonical.loads(point.patch or "[]"))
     found: dict[str, Any] = document
     return found
 

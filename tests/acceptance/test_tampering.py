@@ -52,8 +52,9 @@ def test_a_byte_changed_between_decision_and_execution(site: Site) -> None:
         assert site.decide(seen).status_code == 200
         hold.reached()  # a worker is taking the step, and has not read what was decided
         changed = site.sql(
-            """UPDATE runs_checkpoint SET patch = replace(patch, '"value":7', '"value":9'),
-                 snapshot = replace(snapshot, '"value":7', '"value":9')
+            """UPDATE runs_checkpoint SET
+                 patch = convert_to(replace(convert_from(patch, 'UTF8'), '"value":7', '"value":9'), 'UTF8'),
+                 snapshot = convert_to(replace(convert_from(snapshot, 'UTF8'), '"value":7', '"value":9'), 'UTF8')
                WHERE run_id = %s AND kind = 'answer' RETURNING no""",
             run_id,
         )

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import F
 
 from runs import operations
 from runs.engine import Workflow, canonical
-from runs.models import AuditEntry, Member, RetentionPolicy, Run
-from tests.integration.core.conftest import House, by_sql, database, define, house, pay_flow, without_flush
+from runs.models import AuditEntry, Checkpoint, Member, RetentionPolicy, Run
+from tests.integration.core.conftest import House, database, define, house, pay_flow, without_flush
 from tests.integration.core.test_retention import aged, completed
 
 Define = Callable[..., Workflow]
@@ -115,9 +116,8 @@ def test_a_dry_run_tells_what_compacting_would_take(house: House, ended: Run) ->
 def test_a_dry_run_unpacks_no_document(house: House, ended: Run) -> None:
     """Sizes are as they lie on the disk: a megabyte that compresses well counts for what it takes."""
     aged(ended)
-    by_sql(
-        "UPDATE runs_checkpoint SET snapshot = repeat('x', 1000000), patch = NULL, snapshot_no = no WHERE no = 1"
-    )
+    long = canonical.dumps({"x": "x" * 1_000_000})
+    Checkpoint.objects.filter(no=1).update(snapshot=long, patch=None, snapshot_no=F("no"))
     told = canonical.loads(said("retention", "run", "--dry-run", "--json"))
     size = next(size for size in told if size["table"] == "runs_checkpoint" and size["what"] == "remove")
     assert size["bytes"] < 100_000

@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from runs import operations, workflows
 from runs.engine import Workflow
 from tests.integration.store.conftest import Define, Hand, House, chain_of
+from tests.kit.wire import watched
 
 STEPS = 20
-
-
-@dataclass
-class Traffic:
-    """statements: executed. trips: answers that ended with "ready". open: how many of them inside a transaction."""
-
-    statements: int = 0
-    trips: int = 0
-    open: int = 0
-
-    @property
-    def commits(self) -> int:
-        return self.trips - self.open
-
-
-@contextmanager
-def watched(file: Path) -> Iterator[Traffic]:
-    """Counts what goes over this thread's connection, as libpq writes it down."""
-    connection.ensure_connection()
-    traffic, raw = Traffic(), connection.connection.pgconn
-    with file.open("wb") as out:
-        raw.trace(out.fileno())
-        try:
-            yield traffic
-        finally:
-            raw.untrace()
-    for line in file.read_text().splitlines():
-        sender, _, rest = line.partition("\t")[2].partition("\t")
-        message = rest.partition("\t")[2].split("\t")[0]
-        if sender == "F" and message in ("Execute", "Query"):
-            traffic.statements += 1
-        elif sender == "B" and message == "ReadyForQuery":
-            traffic.trips += 1
-            traffic.open += not line.rstrip().endswith(" I")
 
 
 def looped(define: Define, body: Any) -> Workflow:
@@ -93,6 +56,7 @@ def test_a_worker_adds_nothing_to_it(house: House, define: Define, tmp_path: Pat
     looped(define, body)
     operations.worker()
     counted = []
+    house.work(house.submit("looped", x=1))  # the first time the connection is told how to plan
     for steps in (3, 3 + STEPS):
         run = house.submit("looped", x=steps)
         with watched(tmp_path / "trace") as traffic:

@@ -1,0 +1,1 @@
+"""The workflows that are measured: an ordinary app, like any author's."""

@@ -1,0 +1,1 @@
+"""The same work in other libraries, each as its own documentation says, with its durable settings."""

@@ -1,0 +1,210 @@
+"""How Postgres finds what the named queries ask for: by which index, in whose order.
+
+On tables of a few rows the planner would read them whole, whatever there is to find them by. So that way is closed to it here:
+what it still reads whole, or sorts, no index serves.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from runs import queries, store
+from runs.errors import UnknownCheckpoint
+from runs.models import Run, User
+from runs.sql import statement
+from runs.store.due import UNHINTED
+from tests.integration.store.conftest import House
+
+ID: Final = uuid.UUID(int=1)
+BIG: Final = (
+    "run",
+    "branch",
+    "checkpoint",
+    "event",
+    "step",
+    "journalentry",
+    "wait",
+    "approval",
+    "vote",
+    "signal",
+    "child",
+)
+
+
+@dataclass(frozen=True)
+class Named:
+    """A query that is asked often, or of many rows. by: the index that leads it there. sorts: it puts a few rows in order
+    that no index has in it."""
+
+    ask: Callable[[], list[dict[str, Any]]]
+    by: str
+    sorts: bool = False
+
+
+def explained(text: str, parameters: Any = None) -> list[dict[str, Any]]:
+    connection.ensure_connection()
+    with psycopg.ClientCursor(connection.connection) as cursor:
+        cursor.execute("EXPLAIN (FORMAT JSON) " + text, parameters)  # type: ignore[arg-type]
+        row = cursor.fetchone()
+    assert row is not None
+    return list(nodes(row[0][0]["Plan"]))
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for inner in plan.get("Plans", ()):
+        yield from nodes(inner)
+
+
+def shape_of(plan: list[dict[str, Any]]) -> frozenset[str]:
+    """Which index, or which table where there is none; where rows are put in order."""
+    found = set()
+    for node in plan:
+        if "Index Name" in node:
+            found.add(node["Index Name"])
+        elif node["Node Type"] == "Seq Scan":
+            found.add(f"all of {node['Relation Name']}")
+        elif "Sort" in node["Node Type"]:
+            found.add("sorted")
+    return frozenset(found)
+
+
+def sql(name: str) -> Callable[[], list[dict[str, Any]]]:
+    """A statement of runs/sql with some parameters: those that it does not name are not looked at."""
+    return lambda: explained(statement(name), PARAMETERS)
+
+
+PARAMETERS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("run", "token", "next_token"), ID),
+    **dict.fromkeys(("branch", "epoch", "worker", "lease", "parent", "patch_weight", "snapshot_size", "next_visit"), 1),
+    **dict.fromkeys(("ordinal", "reused_from", "took", "attempt", "no", "room", "limit"), 1),
+    **dict.fromkeys(("address", "node", "lane", "payload", "next_address", "next_node", "name", "occurrence"), "x"),
+    **dict.fromkeys(("args_digest", "result", "effect", "key", "arguments", "undo", "message", "facts"), "x"),
+    **dict.fromkeys(("patch", "snapshot", "body", "salt", "payload_hash"), b"x"),
+    "used": "[]", "progress": "{}", "runs": None,
+}
+
+
+def orm(ask: Callable[[], Any]) -> Callable[[], list[dict[str, Any]]]:
+    """What an ORM query comes to, all its statements together."""
+
+    def plan() -> list[dict[str, Any]]:
+        with CaptureQueriesContext(connection) as captured:
+            found = ask()
+            if hasattr(found, "__iter__") and not isinstance(found, (list, dict, tuple)):
+                list(found)
+        texts = [query["sql"] for query in captured if query["sql"].startswith(("SELECT", "WITH"))]
+        return [node for text in texts for node in explained(text)]
+
+    return plan
+
+
+RUN: Final = Run(pk=ID, branch=1, project_id=ID)
+ASKED: Final = queries.Asked(User(pk=1, username="x"), frozenset({"a"}), reviewer=True)
+
+NAMED: Final = {
+    "commit_step": Named(sql("commit_step"), "runs_step_pkey"),
+    "commit_call": Named(sql("commit_call"), "runs_step_pkey"),
+    "note_usage": Named(sql("note_usage"), "runs_step_pkey"),
+    "note_log": Named(sql("note_log"), "runs_logline_pkey"),
+    "note_progress": Named(sql("note_progress"), "runs_step_pkey"),
+    "due_timers": Named(sql("due_timers"), "wait_due", sorts=True),
+    "unhinted": Named(lambda: explained(UNHINTED, {"after": 1, "limit": 1}), "step_ready"),
+    "lapsed_steps": Named(orm(store.lapsed_steps), "step_leased", sorts=True),
+    "overdue_runs": Named(orm(store.overdue_runs), "run_deadline"),
+    "due_waits": Named(orm(store.due_waits), "wait_due", sorts=True),
+    "open_waits": Named(orm(lambda: store.open_waits(RUN, "x")), "wait_open_once"),
+    "ended_children": Named(orm(store.ended_children), "wait_for_child", sorts=True),
+    "children_at": Named(orm(lambda: store.children_at(RUN, "x", ("x", "0"))), "child_by_place", sorts=True),
+    "size_of_tree": Named(orm(lambda: store.size_of_tree(RUN, limit=10)), "run_of_root"),
+    "position": Named(orm(lambda: read(1)), "runs_checkpoint_pkey"),
+    "runs": Named(orm(lambda: queries.runs(ID, limit=50)), "run_list"),
+    "runs of a status": Named(
+        orm(lambda: queries.runs(ID, status="waiting", limit=50)), "run_list_by_status"
+    ),
+    "inbox": Named(orm(lambda: queries.inbox(ID, ASKED, limit=50)), "approval_inbox"),
+    "closed approvals": Named(orm(lambda: queries.closed_approvals(ID, limit=50)), "approval_closed"),
+    "events": Named(orm(lambda: queries.events(ID, after=0, limit=50)), "runs_event_pkey"),
+    "newest events": Named(orm(lambda: queries.newest_events(ID, before=None, limit=50)), "runs_event_pkey"),
+    "checkpoints": Named(
+        orm(lambda: queries.checkpoints(ID, branch=None, after=0, limit=50)), "runs_checkpoint_pkey"
+    ),
+    "newest checkpoints": Named(
+        orm(lambda: queries.newest_checkpoints(ID, before=None, limit=50)), "runs_checkpoint_pkey"
+    ),
+    "signals": Named(orm(lambda: queries.signals(ID, after=0, limit=50)), "signal_number_once"),
+    "forks": Named(orm(lambda: queries.forks_of(ID)), "run_of_origin", sorts=True),
+    "children": Named(orm(lambda: queries.children_of(ID)), "child_by_place", sorts=True),
+}
+
+# Not led to by a query above, and why they are there.
+OTHERS: Final = {
+    "approval_open": "open approvals in the order of their opening, for the API",
+    "runs_approval_run_id_": "a run's approvals, also those that are closed",
+    "runs_approval_previous_id_": "what was asked since, from the card of an earlier approval",
+    "run_ended": "retention, oldest first",
+    "run_of_parent": "children of a run that goes",
+    "runs_run_requester_id_": "a person who has asked for runs cannot be deleted",
+    "runs_wait_run_id_": "a run's waits, also those that are closed",
+    "wait_closed": "retention",
+    "signal_by_name": "free signals of one name, of runs that get many of others",
+    "runs_vote_user_id_": "a person who has voted cannot be deleted",
+}
+
+
+def read(no: int) -> None:
+    with suppress(UnknownCheckpoint):
+        store.read_position(ID, no)
+
+
+@pytest.fixture
+def only_by_index(house: House) -> Iterator[None]:
+    settings = ("enable_seqscan", "enable_bitmapscan")
+    with connection.cursor() as cursor:
+        for name in settings:
+            cursor.execute(f"SET {name} = off")
+    yield
+    with connection.cursor() as cursor:
+        for name in settings:
+            cursor.execute(f"RESET {name}")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_named_query_is_led_by_its_index(only_by_index: None, name: str) -> None:
+    named, shape = NAMED[name], shape_of(NAMED[name].ask())
+    assert named.by in shape
+    assert not shape & {f"all of runs_{table}" for table in BIG}
+    assert named.sorts or "sorted" not in shape
+
+
+def test_a_page_of_a_list_counts_nothing(house: House) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        queries.runs(ID, limit=50)
+        queries.inbox(ID, ASKED, limit=50)
+        queries.closed_approvals(ID, limit=50)
+    assert not [query["sql"] for query in captured if "COUNT(" in query["sql"]]
+
+
+def test_every_index_of_a_big_table_is_there_for_a_query(house: House) -> None:
+    """What nobody asks by costs at each write all the same."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT index.relname FROM pg_index JOIN pg_class index ON index.oid = indexrelid"
+            " WHERE indrelid = ANY(%s::regclass[]) AND NOT indisunique",
+            [[f"runs_{table}" for table in BIG]],
+        )
+        there = {row[0] for row in cursor.fetchall()}
+    led = {named.by for named in NAMED.values()}
+    unexplained = {name for name in there - led if not any(name.startswith(other) for other in OTHERS)}
+    assert unexplained == set()
+    gone = {other for other in OTHERS if not any(name.startswith(other) for name in there)}
+    assert gone == set()
