@@ -100,7 +100,7 @@ class Migration(migrations.Migration):
                     ("admitted_at__isnull", True),
                     _connector="OR",
                 ),
-                name="run_without_work_stands_in_line",
+                name="run_at_rest_stands_in_line",
             ),
         ),
         migrations.AddConstraint(

@@ -180,7 +180,7 @@ class Run(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(limited=False) | ~Q(status__in=["waiting", *ENDED]) | Q(admitted_at__isnull=True),
-                name="run_without_work_stands_in_line",
+                name="run_at_rest_stands_in_line",
             ),
             models.CheckConstraint(
                 condition=Q(priority__gte=PRIORITIES[0], priority__lte=PRIORITIES[-1]),

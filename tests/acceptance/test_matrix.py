@@ -134,7 +134,7 @@ def killed_unheard(site: Site, child: int, hold: Hold, backends: list[int]) -> A
 
 
 def frozen(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
-    """SIGSTOP for longer than its lease; it comes back once others have gone on."""
+    """SIGSTOP until the operator has been answered, or for longer than its lease: then it comes back once others have gone on."""
     freeze_child(child)
     hold.release()
     return lambda: thaw_child(child)
@@ -275,8 +275,11 @@ def _go_wrong(site: Site, places: Places, fault: Fault, cases: Sequence[Case]) -
         for case in cases:
             if case.answer is not None:
                 case.answer.result(timeout=PATIENCE)
+    # Who was frozen comes back while the run goes on, or when all is over.
+    for after in afterwards[::2]:
+        after()
     _see_through(site, cases)
-    for after in afterwards:
+    for after in afterwards[1::2]:
         after()
 
 
