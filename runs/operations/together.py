@@ -119,9 +119,11 @@ def _check(chosen: Sequence[Chosen], word: str) -> None:
 
 
 def _found(actor: Actor, chosen: Sequence[Chosen]) -> dict[uuid.UUID, Approval]:
+    """Those that are there, in the order in which they were given: the first says what the others have to be like."""
     ids = [as_uuid(one.approval_id) for one in chosen]
     rows = Approval.objects.select_related("run", "assignee").filter(project=actor.project, pk__in=ids)
-    return {row.pk: row for row in rows} if actor.roles else {}
+    by_id = {row.pk: row for row in rows} if actor.roles else {}
+    return {pk: by_id[pk] for pk in ids if pk in by_id}
 
 
 def _would(actor: Actor, one: Chosen, found: dict[uuid.UUID, Approval], *, word: str, comment: str) -> Result:

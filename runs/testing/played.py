@@ -275,14 +275,16 @@ class Played:
         if not self.jumps:
             return False
         first = self._next_due()
-        if first is None:
-            return False
-        by_hand = self.script.decisions is None
-        waits = waking.due_waits(self.world)
-        if by_hand and any(wait.kind == "approval" and wait.due_at == first for wait in waits):
+        if first is None or (self.script.decisions is None and self._is_for_people()):
             return False
         waking.move_clock(self.world, first)
         return True
+
+    def _is_for_people(self) -> bool:
+        """Whether what is due next, beside reminders, is the end of the time that people have."""
+        first = self._next_due(reminders=False)
+        waits = waking.due_waits(self.world)
+        return first is None or any(wait.kind == "approval" and wait.due_at == first for wait in waits)
 
     def _and_on(self) -> Played:
         return self.run() if self.goes_on else self
@@ -317,10 +319,11 @@ class Played:
         waking.move_clock(self.world, end)
         return self._and_on()
 
-    def _next_due(self) -> datetime | None:
-        """The next instant at which something is due: a wait, a run's deadline, a signal that was told."""
+    def _next_due(self, *, reminders: bool = True) -> datetime | None:
+        """The next instant at which something is due: a wait, a reminder, a run's deadline, a signal that was told."""
         instants = [wait.due_at for wait in waking.due_waits(self.world) if wait.due_at]
-        instants += [row.remind_at for row in waking.reminders(self.world) if row.remind_at]
+        if reminders:
+            instants += [row.remind_at for row in waking.reminders(self.world) if row.remind_at]
         instants += [run.deadline_at for run in self.world.runs() if run.deadline_at and not run.finished_at]
         if self.status not in TERMINAL:
             told = [one for place, one in enumerate(self.signals) if not self._is_sent(place)]

@@ -53,7 +53,11 @@ def _others(request: Request, approval: Approval) -> list[str]:
     return sorted(found - barred - {request.user.username})
 
 
-@page(methods="GET POST", refused=_work_page)
+def _work_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
+    return _work_page(request, approval_id, error=error)
+
+
+@page(methods="GET POST", refused=_work_again)
 def work(request: Request, approval_id: UUID) -> HttpResponse:
     """Claim, release, take over, give, snooze, extend: one form each."""
     if request.method != "POST":
@@ -107,7 +111,7 @@ def _instant(request: Request, name: str) -> datetime:
 # ---- several together
 
 
-def _together_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+def _together_page(request: Request, error: HitlError | None = None) -> HttpResponse:
     groups = _groups(request)
     chosen = request.POST.get("shape") or request.GET.get("shape") or next(iter(groups), "")
     facts = error.facts.get("items", []) if isinstance(error, NothingDecided) else []
@@ -182,7 +186,7 @@ def _chosen(text: str) -> Chosen:
 # ---- who is away
 
 
-def _away_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+def _away_page(request: Request, error: HitlError | None = None) -> HttpResponse:
     names = queries.known_people(request.actor.project.pk).people
     shown = {
         "absences": queries.absences(request.actor.project.pk),

@@ -149,6 +149,10 @@ class Card:
     lack: str = ""
 
     @property
+    def mark(self) -> str:
+        return mark_of(self.approval, self.votes)
+
+    @property
     def stage(self) -> int:
         return self.approval.stage + 1
 
@@ -299,7 +303,14 @@ def build(
     )
 
 
-def news(approval: Approval, *, votes: Sequence[Vote], author: str) -> str:
+def mark_of(approval: Approval, votes: Sequence[Vote]) -> str:
+    """Changes whenever somebody does something to an approval that whoever has it open should hear of."""
+    if approval.status != "open":
+        return str(approval.status)
+    return f"{approval.version}-{len(votes)}-{approval.assignee_id or ''}"
+
+
+def news(approval: Approval, *, votes: Sequence[Vote], author: str, now: datetime) -> str:
     """What happened to an approval that somebody has open, in a sentence."""
     decisive = next((vote for vote in approval.votes.all() if vote.decisive), None)
     if approval.status == "decided" and decisive:
@@ -312,7 +323,11 @@ def news(approval: Approval, *, votes: Sequence[Vote], author: str) -> str:
         return f"This approval is closed: {signs.of_approval(approval).word.lower()}."
     if approval.version > 1 and not votes:
         return f"{author or 'Somebody'} has edited this; version {approval.version} is open now."
-    who = words.listing([str(vote.user) for vote in votes]) or "Nobody"
+    if approval.is_worked_on(now):
+        return f"{approval.assignee} works on this now; take it over to answer."
+    if not votes:
+        return "Nobody works on this any more."
+    who = words.listing([str(vote.user) for vote in votes])
     return f"{who} has voted on version {approval.version}."
 
 

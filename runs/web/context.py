@@ -103,9 +103,10 @@ class Frame:
 
 def asked(actor: Actor) -> queries.Asked:
     """Whom the inbox of this person is for."""
-    decides = bool({"reviewer", "operator"} & actor.roles)
+    if not policies.DECIDERS & actor.roles:
+        return queries.Asked(actor.user, [])
     seats = [queries.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
-    return queries.Asked(actor.user, seats if decides else [])
+    return queries.Asked(actor.user, seats)
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:

@@ -89,13 +89,13 @@ def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
     """What somebody did to an approval since it was shown; nothing as long as nobody did."""
     approval = _approval(request, approval_id)
     votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
-    now_there = f"{approval.version}-{len(votes)}" if approval.status == "open" else approval.status
-    if request.GET.get("seen") == now_there:
+    mark = cards.mark_of(approval, votes)
+    if request.GET.get("seen") == mark:
         return {}
     newer = None if approval.status == "open" else queries.asked_since(approval)
     return {
-        "card": {"approval": approval, "votes": votes, "newer": newer},
-        "news": cards.news(approval, votes=votes, author=queries.author_of(approval)),
+        "card": {"approval": approval, "mark": mark, "newer": newer},
+        "news": cards.news(approval, votes=votes, author=queries.author_of(approval), now=store.now()),
     }
 
 

@@ -41,6 +41,10 @@ ON_APPROVAL: list[tuple[str, str, Any]] = [
     ("POST", "approvals/{id}/decide", {"version": 1, "type": "approve"}),
     ("POST", "approvals/{id}/decide", {"version": 1, "decisions": [{"key": "pay", "type": "approve"}]}),
     ("POST", "approvals/{id}/decide", {"type": "approve"}),
+    ("POST", "approvals/{id}/assign", {}),
+    ("POST", "approvals/{id}/unassign", {}),
+    ("POST", "approvals/{id}/snooze", {"until": None}),
+    ("POST", "approvals/{id}/extend", {"due_at": "2030-01-01T00:00:00Z", "reason": "so"}),
     ("POST", "approvals/{id}/revise", {"version": 1, "args": {"pay": {"amount": 2}}}),
 ]
 

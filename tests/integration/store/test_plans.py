@@ -85,12 +85,18 @@ def sql(name: str) -> Callable[[], list[dict[str, Any]]]:
 
 PARAMETERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("run", "token", "next_token"), ID),
-    **dict.fromkeys(("branch", "epoch", "worker", "lease", "parent", "patch_weight", "snapshot_size", "next_visit"), 1),
+    **dict.fromkeys(
+        ("branch", "epoch", "worker", "lease", "parent", "patch_weight", "snapshot_size", "next_visit"), 1
+    ),
     **dict.fromkeys(("ordinal", "reused_from", "took", "attempt", "no", "room", "limit"), 1),
-    **dict.fromkeys(("address", "node", "lane", "payload", "next_address", "next_node", "name", "occurrence"), "x"),
+    **dict.fromkeys(
+        ("address", "node", "lane", "payload", "next_address", "next_node", "name", "occurrence"), "x"
+    ),
     **dict.fromkeys(("args_digest", "result", "effect", "key", "arguments", "undo", "message", "facts"), "x"),
     **dict.fromkeys(("patch", "snapshot", "body", "salt", "payload_hash"), b"x"),
-    "used": "[]", "progress": "{}", "runs": None,
+    "used": "[]",
+    "progress": "{}",
+    "runs": None,
 }
 
 
