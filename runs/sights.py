@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
+
+from pydantic import BaseModel
 
 from runs import workflows
 from runs.engine import Workflow, canonical
 from runs.engine.canonical import Json
 from runs.engine.merging import Conflict
 from runs.engine.redaction import Sight
-from runs.engine.state import StateSchema
 from runs.models import Approval, Event, JournalEntry, LogLine, Revision, Run, Signal, Step, WorkflowVersion
 from runs.policies import Actor
 
@@ -28,17 +30,27 @@ def of(actor: Actor, run: Run) -> Sight:
     rows = WorkflowVersion.objects.filter(name=run.workflow, version=run.workflow_version)
     recorded = rows.values_list("shape", flat=True).first()
     shape: dict[str, Any] = canonical.loads(recorded) if recorded else {}
-    nested = [node["subflow"] for node in shape.get("nodes", []) if "subflow" in node]
-    return Sight(actor.roles, shape.get("state"), shape.get("input"), None, nested)
+    return Sight(actor.roles, shape.get("state"), shape.get("input"), None, _nested(shape))
 
 
 def of_workflow(actor: Actor, workflow: Workflow) -> Sight:
     state = workflow.schema.json_schema
     output: Json = state if workflow.output is None else None
     if isinstance(workflow.output, type):
-        output = StateSchema(workflow.output).json_schema
-    nested = [node.subflow.workflow.shape for node in workflow.nodes.values() if node.subflow]
+        output = _schema_of(workflow.output)
+    nested = _nested(workflow.shape) if any(node.subflow for node in workflow.nodes.values()) else []
     return Sight(actor.roles, state, workflow.input_schema.json_schema, output, nested)
+
+
+@cache
+def _schema_of(model: type[BaseModel]) -> Json:
+    return model.model_json_schema()
+
+
+def _nested(shape: dict[str, Any]) -> list[Json]:
+    """Schemas of the states of workflows inside this one, at any depth."""
+    inside = [node["subflow"] for node in shape.get("nodes", []) if "subflow" in node]
+    return [schema for flow in inside for schema in (flow["state"], *_nested(flow))]
 
 
 def run(row: Run, sight: Sight) -> Run:
@@ -55,18 +67,45 @@ def run(row: Run, sight: Sight) -> Run:
 def approval(row: Approval, sight: Sight, *, beside: Approval | None = None) -> Approval:
     """With its votes. beside: another one that it is compared with, as it is stored."""
     true = row.content
+    if not sight.hides_in(true) and not (beside and sight.hides_in(beside.content)):
+        return row
     for vote in row.votes.all():
         vote.decisions = canonical.dumps(sight.of_decisions(canonical.loads(vote.decisions), true))
-    seen = sight.of_question(true, against=beside.content if beside else None)
+    seen = sight.of_question(
+        true, against=beside.content if beside else None, quotable=_quotable(row, true, sight)
+    )
     row.document, row.title = canonical.dumps(seen), str(seen["title"])
     return row
+
+
+def question(row: Approval, document: dict[str, Any], sight: Sight) -> dict[str, Any]:
+    """This or another version of an approval's document, against what is stored now."""
+    return sight.of_question(document, against=row.content, quotable=_quotable(row, row.content, sight))
+
+
+def _quotable(row: Approval, true: dict[str, Any], sight: Sight) -> list[str]:
+    """What its words may quote: they were made of the run's state, and of the arguments before any edit.
+
+    Two queries at most, none where nothing is hidden.
+    """
+    if not sight.hides_in(true):
+        return []
+    found = sight.quotable_of_input(canonical.loads(row.run.input))
+    if row.version > 1:
+        first = Revision.objects.filter(approval=row.pk, version=1).first()
+        found |= sight.quotable(canonical.loads(first.document)) if first else set()
+    return sorted(found)
 
 
 def revisions(rows: Iterable[Revision], sight: Sight, *, now: Approval) -> None:
     """Earlier versions, each against the present one as it is stored."""
     true = now.content
+    if not sight.hides_in(true):
+        return
+    quotable = _quotable(now, true, sight)
     for row in rows:
-        row.document = canonical.dumps(sight.of_question(canonical.loads(row.document), against=true))
+        document = canonical.loads(row.document)
+        row.document = canonical.dumps(sight.of_question(document, against=true, quotable=quotable))
 
 
 def steps(rows: Iterable[Step], sight: Sight) -> None:
@@ -153,6 +192,7 @@ class ToldSide(Protocol):
 
     run: Run
     calls: dict[Any, JournalEntry]
+    decisions: list[Approval]
 
     @property
     def state(self) -> dict[str, Json]: ...
@@ -161,6 +201,9 @@ class ToldSide(Protocol):
 def compared(left: ToldSide, right: ToldSide, actor: Actor) -> tuple[Json, Json]:
     """Both states as this person sees them, each by its own workflow; the calls on both sides are redacted too."""
     for side in (left, right):
-        calls(side.calls.values(), of(actor, side.run))
+        sight = of(actor, side.run)
+        calls(side.calls.values(), sight)
+        for asked in side.decisions:
+            asked.title = sight.text(asked.title)
     before = of(actor, left.run).of_state(left.state, against=right.state)
     return before, of(actor, right.run).of_state(right.state)

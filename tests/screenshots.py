@@ -48,6 +48,7 @@ STEERS: Final = (
     ),
     "/runs/bulk/",
 )  # what an operator does
+ADMINISTERS: Final = ("/members/", "/teams/", "/settings/")
 OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
 Pages = dict[str, str]
 
@@ -149,6 +150,13 @@ def demo(stack: Stack) -> Pages:
         "state": f"/runs/{run}/edit-state/",
         "runs": "/runs/",
         "run": f"/runs/{run}/",
+        "members": "/members/",
+        "member": "/members/frida/",
+        "service": "/members/shop/",
+        "teams": "/teams/",
+        "team": "/teams/finance/",
+        "project": "/settings/",
+        "audit": "/settings/audit/",
     }
 
 
@@ -275,7 +283,8 @@ def for_docs(browser: Browser, shown: Shown) -> None:
 @contextmanager
 def opened(browser: Browser, shown: Shown, address: str, size: Any, theme: Any) -> Iterator[Page]:
     steers = any(part in address for part in STEERS) or shown.name == "steered"
-    person = "" if address in OPEN_TO_ALL else "olga" if steers else "frida"
+    administers = address.startswith(ADMINISTERS)
+    person = "" if address in OPEN_TO_ALL else "ada" if administers else "olga" if steers else "frida"
     context = browser.new_context(
         viewport=size,
         color_scheme=theme,

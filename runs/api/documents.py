@@ -1190,7 +1190,7 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "line": _line(queries.standing_of(run)),
         "input": canonical.loads(run.input),
         "state": None if head is None else sight.of_state(at.state(head)),
-        "lanes": [] if head is None else _lanes(head, pending),
+        "lanes": [] if head is None else _lanes(head, pending, sight),
         "conflicts": [] if head is None else _conflicts(head, sight),
         "unreadable": fault,
         "stored_as": found.stored_as if found else "",
@@ -1306,13 +1306,29 @@ def _erasure(run: Run) -> ErasureDocument | None:
     return None if run.erasure is None else {"by": run.erasure["by"], "reason": run.erasure["reason"]}
 
 
-def _lanes(head: dict[str, Any], pending: Sequence[Approval]) -> list[LaneDocument]:
+def _lanes(head: dict[str, Any], pending: Sequence[Approval], sight: Sight) -> list[LaneDocument]:
     asked: dict[str, list[str]] = {}
     lane_of = {step.address: step.lane.partition("#")[0] for step in at.all_steps(head)}
     for approval in pending:
         asked.setdefault(lane_of.get(approval.address, ""), []).append(str(approval.pk))
-    rows: Any = [{**row, "approvals": asked.get(str(row["lane"]), [])} for row in at.lanes(head)]
+    rows: Any = [
+        {
+            **row,
+            "state": sight.of_lane(row["state"]),
+            "conflicts": [_lane_conflict(found, sight) for found in row["conflicts"]],
+            "approvals": asked.get(str(row["lane"]), []),
+        }
+        for row in at.lanes(head)
+    ]
     return list(rows)
+
+
+def _lane_conflict(found: dict[str, Any], sight: Sight) -> dict[str, Any]:
+    steps = [
+        {**step, "value": sight.of_lane({found["key"]: step["value"]})[found["key"]]}
+        for step in found["steps"]
+    ]
+    return {**found, "steps": steps}
 
 
 def _conflicts(position: dict[str, Any], sight: Sight) -> list[ConflictDocument]:
@@ -1453,7 +1469,7 @@ def checkpoint_document(moment: Moment, *, sight: Sight) -> CheckpointDocument:
     return {
         **checkpoint_summary(moment.checkpoint),
         "state": state,
-        "lanes": _lanes(moment.position, []),
+        "lanes": _lanes(moment.position, [], sight),
         "conflicts": _conflicts(moment.position, sight),
         "next": _nodes(moment.position),
         "patch": patch_between(sight.of_state(before, against=moment.state), state),
@@ -1546,7 +1562,7 @@ def preview_document(preview: RewindPreview, *, sight: Sight) -> PreviewDocument
         "state": sight.of_state(preview.state),
         "steps": [_step_again(step) for step in preview.steps],
         "made": [_call_again(call) for call in sights.previews(preview.made, sight)],
-        "approvals": [_approval_again(approval) for approval in preview.approvals],
+        "approvals": [_approval_again(approval, sight) for approval in preview.approvals],
         "children": [str(run.pk) for run in preview.stopped],
         "signals": [{"id": one.sent_id, "no": one.no, "name": one.name} for one in preview.given_back],
         "result_consumed": preview.consumed,
@@ -1614,8 +1630,8 @@ def branch_document(branch: Branch, heads: Mapping[int, tuple[int, int]], *, cur
 def comparison_document(found: Comparison, *, actor: Actor) -> ComparisonDocument:
     before, after = sights.compared(found.left, found.right, actor)
     return {
-        "left": _side(found.left),
-        "right": _side(found.right),
+        "left": _side(found.left, sights.of(actor, found.left.run)),
+        "right": _side(found.right, sights.of(actor, found.right.run)),
         "patch": patch_between(before, after),
         "common_steps": found.common,
         "only_left": [_step_there(step) for step in found.only_left],
@@ -1624,7 +1640,7 @@ def comparison_document(found: Comparison, *, actor: Actor) -> ComparisonDocumen
     }
 
 
-def _side(side: Side) -> SideDocument:
+def _side(side: Side, sight: Sight) -> SideDocument:
     return {
         "run": str(side.run.pk),
         "workflow": side.run.workflow,
@@ -1634,14 +1650,14 @@ def _side(side: Side) -> SideDocument:
         "next": _nodes(side.position),
         "steps": len(side.steps),
         "usage": usage_document(side.usage),
-        "decisions": [_decided_there(approval) for approval in side.decisions],
+        "decisions": [_decided_there(approval, sight) for approval in side.decisions],
     }
 
 
-def _decided_there(approval: Approval) -> DecidedThere:
+def _decided_there(approval: Approval, sight: Sight) -> DecidedThere:
     vote = next((vote for vote in approval.votes.all() if vote.decisive), None)
     return {
-        **_approval_again(approval),
+        **_approval_again(approval, sight),
         "by": str(vote.user) if vote and vote.user else "system",
         "comment": vote.comment if vote else "",
     }
@@ -1811,11 +1827,11 @@ def _call_again(call: CallPreview) -> CallAgain:
     }
 
 
-def _approval_again(approval: Approval) -> ApprovalAgain:
+def _approval_again(approval: Approval, sight: Sight) -> ApprovalAgain:
     return {
         "id": str(approval.pk),
         "node": approval.node,
-        "title": approval.title,
+        "title": sight.text(approval.title),
         "status": ApprovalStatus(approval.status),
         "outcome": approval.outcome,
     }

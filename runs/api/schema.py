@@ -123,6 +123,7 @@ FORKING: Final = (
 ANSWERING: Final = (
     *PEOPLE,
     *WITHOUT_CODE,
+    "field_not_editable",
     "checkpoint_unreadable",
     "already_decided",
     "approval_closed",

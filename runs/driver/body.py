@@ -21,6 +21,7 @@ from runs.engine.approval import document_of, options_of
 from runs.engine.canonical import Json
 from runs.engine.failures import error_of
 from runs.engine.position import LiveStep
+from runs.engine.redaction import quotable
 from runs.engine.retry import Retry
 from runs.engine.state import storable
 from runs.engine.waits import Wanted
@@ -94,6 +95,7 @@ def run_body(scope: StepScope) -> Outcome:
     """Run the body. What a port raises passes through, first of all `LateResult`: the worker lets go of the step. So it does
     where the body was told that it is lost."""
     node = scope.node or scope.workflow.nodes[scope.step.node]
+    scope.context.unsaid = _unsaid(scope)
     watch = _watched(scope, node)
     outcome = _outcome(scope, node, watch)
     if watch.lost:  # whatever it made of it
@@ -175,6 +177,14 @@ def _watched(scope: StepScope, node: Node) -> Watch:
     watch = Watch(scope.seconds, at_end=partial(scope.context.port.note_overdue, facts), always=True)
     scope.context.watched_by(watch)
     return watch
+
+
+def _unsaid(scope: StepScope) -> Sequence[str]:
+    """Values of the state that are marked for certain roles; none are read where nothing is marked."""
+    schema = scope.workflow.schema
+    if not schema.has_marks or scope.state is None:  # what takes a call back is handed no state
+        return ()
+    return quotable(schema.dump(scope.state), schema.json_schema)
 
 
 def _clean(value: Any) -> Any:

@@ -44,6 +44,7 @@ from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
 from runs.engine.failures import brief, error_of
+from runs.engine.redaction import without
 from runs.engine.retry import Retry
 from runs.engine.state import storable
 from runs.engine.waits import LONGEST, Wanted
@@ -92,6 +93,7 @@ class Context(Waits):
     generations: of single calls of this step, by name and occurrence, where it is not `generation`. draws: the run and the
     generation from which chance is drawn, for a step that a fork goes on with; else this run's. taking_back: the key of the
     call that this step takes back; the keys here are made of it.
+    unsaid: texts that the process's log, which anybody may read, does not quote.
     """
 
     run_id: str
@@ -103,6 +105,7 @@ class Context(Waits):
     answers: Mapping[str, Any]
     port: Port
     failures: Mapping[str, Any] = field(default_factory=dict)
+    unsaid: Sequence[str] = ()
     earlier: int = 0  # attempts before the last Retry
     generations: Mapping[tuple[str, str], int] = field(default_factory=dict)
     draws: tuple[str, int] | None = None
@@ -600,7 +603,8 @@ class Context(Waits):
         """
         text, told = notes.message_of(message), notes.facts_of(facts)
         where = {"run": self.run_id, "step": self.address, "node": self.node}
-        notes.logger.info(text, extra={**where, "facts": told})
+        said = told if not self.unsaid else canonical.dumps(without(canonical.loads(told), self.unsaid))
+        notes.logger.info(without(text, self.unsaid), extra={**where, "facts": said})
         with self._lock:
             self._lines += 1
             no = self._lines

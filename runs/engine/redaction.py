@@ -337,7 +337,7 @@ def _blind(path: str) -> FieldNotEditable:
 
 @dataclass(frozen=True)
 class Sight:
-    """What somebody sees of the documents of one run. state, input: JSON Schemas. nested: those of workflows inside.
+    """What somebody sees of the documents of one run. state, input: JSON Schemas. nested: those of states of workflows inside.
 
     output: None if no schema describes it.
     """
@@ -357,6 +357,12 @@ class Sight:
     def of_state(self, document: Json, *, against: Json = _MISSING) -> Json:
         """A state, or a partial update of one."""
         return self._seen(document, self.state, against)
+
+    def of_lane(self, document: Json) -> Json:
+        """The state of a lane, which may be of a workflow inside: what any of them marks is hidden."""
+        for schema in (self.state, *self.nested):
+            document = self._seen(document, schema, _MISSING)
+        return document
 
     def of_input(self, document: Json) -> Json:
         return self._seen(document, self.input, _MISSING)
@@ -389,22 +395,44 @@ class Sight:
         return {key: self._fact(key, value) for key, value in payload.items()}
 
     def of_question(
-        self, document: Mapping[str, Json], *, against: Mapping[str, Json] | None = None
+        self,
+        document: Mapping[str, Json],
+        *,
+        against: Mapping[str, Json] | None = None,
+        quotable: Sequence[str] = (),
     ) -> dict[str, Json]:
         """An approval's document: each action by its own schema; without one its arguments are hidden one by one.
 
-        The workflow's and the agent's words stay, but for the hidden arguments where they are quoted.
+        The workflow's and the agent's words stay, but for what is hidden where they quote it. quotable: more of that than
+        stands in the document itself, as `quotable` of an earlier version and `quotable_of_input` tell it.
         """
         others = {action["key"]: action for action in (against or {}).get("actions", [])}
-        actions, quoted = [], []
+        actions = []
         for action in document["actions"]:
-            args, other = action["args"], others.get(action["key"], {}).get("args", _MISSING)
-            actions.append({**action, "args": self.of_args(action, args, against=other)})
-            quoted += self._hidden_texts(action)
+            other = others.get(action["key"], {}).get("args", _MISSING)
+            actions.append({**action, "args": self.of_args(action, action["args"], against=other)})
+        quoted = sorted({*quotable, *self.quotable(document)}, key=len, reverse=True)
         if not quoted:
             return {**document, "actions": actions}
-        words = {key: _without(value, quoted) for key, value in document.items() if key != "actions"}
+        words = {key: without(value, quoted) for key, value in document.items() if key != "actions"}
         return {**words, "actions": actions}
+
+    def hides_in(self, document: Mapping[str, Json]) -> bool:
+        """Whether anything of an approval's document, or of its run, is hidden."""
+        return self.narrow or any(self.hidden_args(action) for action in document["actions"])
+
+    def quotable(self, document: Mapping[str, Json]) -> set[str]:
+        """Hidden arguments of an approval's document, as texts might quote them."""
+        return {
+            text
+            for action in document["actions"]
+            if action.get("schema") is not None
+            for text in quotable(action["args"], action["schema"], self.roles)
+        }
+
+    def quotable_of_input(self, document: Json) -> set[str]:
+        """What is hidden of a run's input, as texts might quote it."""
+        return set(quotable(document, self.input, self.roles)) if self.narrow else set()
 
     def of_args(self, action: Mapping[str, Json], args: Json, *, against: Json = _MISSING) -> Json:
         """Arguments of an action, proposed or edited."""
@@ -470,15 +498,6 @@ class Sight:
         plain = key in _PLAIN_OF_EVENT or not (isinstance(value, (dict, list)) or key in _QUOTING)
         return value if plain else self.free(value)
 
-    def _hidden_texts(self, action: Mapping[str, Json]) -> list[str]:
-        """Hidden values as they might be quoted; what is shorter than four characters would take half of a text along."""
-        schema = action.get("schema")
-        if schema is None:
-            return []
-        found = [value for _, value in _Walk(schema, self.roles).hidden(action["args"], [schema], "")]
-        texts = {text for value in found if not _is_hidden(value) for text in _leaves(value)}
-        return sorted((text for text in texts if len(text) >= _LEAST_QUOTED), key=len, reverse=True)
-
 
 _PLAIN_OF_ERROR: Final = frozenset(
     {"code", "step", "type", "node", "attempt", "failures", "address", "reason_code"}
@@ -488,6 +507,16 @@ _PLAIN_OF_EVENT: Final = frozenset(
 )
 _QUOTING: Final = frozenset({"payload", "result", "output", "title", "note", "message", "value"})
 _LEAST_QUOTED: Final = 4
+
+
+def quotable(document: Json, schema: Json, roles: frozenset[str] = frozenset()) -> list[str]:
+    """What is hidden in a document, as texts might quote it, longest first; without roles everything that is marked.
+
+    What is shorter than four characters would take half of a text along.
+    """
+    found = [value for _, value in _Walk(schema, roles).hidden(document, [schema], "")]
+    texts = {text for value in found if not _is_hidden(value) for text in _leaves(value)}
+    return sorted((text for text in texts if len(text) >= _LEAST_QUOTED), key=len, reverse=True)
 
 
 def _leaves(value: Json) -> Iterator[str]:
@@ -503,16 +532,16 @@ def _leaves(value: Json) -> Iterator[str]:
         yield canonical.dumps(value)
 
 
-def _without(value: Json, quoted: Sequence[str]) -> Json:
+def without(value: Json, quoted: Sequence[str]) -> Json:
     """A document whose texts quote none of these. A number that is one of them is hidden whole."""
     if isinstance(value, str):
         for text in quoted:
             value = value.replace(text, "(redacted)")
         return value
     if isinstance(value, dict):
-        return {key: _without(item, quoted) for key, item in value.items()}
+        return {key: without(item, quoted) for key, item in value.items()}
     if isinstance(value, list):
-        return [_without(item, quoted) for item in value]
+        return [without(item, quoted) for item in value]
     if isinstance(value, (int, float)) and not isinstance(value, bool) and canonical.dumps(value) in quoted:
         return "(redacted)"
     return value

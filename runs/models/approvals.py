@@ -100,7 +100,7 @@ class Approval(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.title
+        return f"{self.node} {self.pk}"
 
     @property
     def content(self) -> dict[str, Any]:

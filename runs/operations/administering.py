@@ -7,6 +7,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 from uuid import UUID
 
+from django.contrib.auth.password_validation import (
+    CommonPasswordValidator,
+    MinimumLengthValidator,
+    NumericPasswordValidator,
+    validate_password,
+)
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
@@ -18,6 +24,7 @@ from runs.operations.door import verb
 from runs.policies import Actor
 
 MAX_NAME: Final = 150
+PASSWORDS: Final[Any] = [MinimumLengthValidator(10), CommonPasswordValidator(), NumericPasswordValidator()]
 
 
 @contextmanager
@@ -75,6 +82,17 @@ def new_user(*, username: str, name: str = "", **fields: Any) -> User:
             errors=[Problem("/username", "name_taken", "is taken")],
         ) from None
     return user
+
+
+def check_password(password: str) -> None:
+    """Raises `Unprocessable` for one that is soon guessed."""
+    try:
+        validate_password(password, password_validators=PASSWORDS)
+    except ValidationError as error:
+        texts = " ".join(error.messages)
+        raise Unprocessable(
+            "Choose another password.", errors=[Problem("/password", "weak", texts)]
+        ) from None
 
 
 def _problems(error: ValidationError) -> list[Problem]:

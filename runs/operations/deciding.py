@@ -11,7 +11,7 @@ from typing import Final
 from django.db import transaction
 from django.db.models import Q
 
-from runs import policies, queries, store
+from runs import policies, queries, sights, store
 from runs.engine import approval as rules
 from runs.engine import canonical, given, machine
 from runs.engine import position as at
@@ -163,7 +163,7 @@ def revise(
         policies.check_decide(actor, run, approval)
         check_open(approval, moment, ApprovalEvent.REVISED)
         _check_free(actor, approval, moment)
-        _check_seen(approval, answer)
+        _check_seen(actor, run, approval, answer)
         if approval.options.get("recheck"):
             raise DecisionNotAllowed("Edited arguments go through a check here: answer with edit instead.")
         check_words(comment)
@@ -270,7 +270,7 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
         return Decided(approval, run, replayed=True)
     check_open(approval, moment, ApprovalEvent.VOTED)
     _check_first(run, approval, moment)
-    judged = check_answer(actor, approval, answer, seat, moment)
+    judged = check_answer(actor, run, approval, answer, seat, moment)
     if judged.recheck:
         _send_to_recheck(actor, run, approval, answer, judged)
         return Decided(approval, run)
@@ -279,10 +279,12 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
     return _record(seat, actor, run, approval, answer, judged, moment)
 
 
-def check_answer(actor: Actor, approval: Approval, answer: Answer, seat: Seat, moment: datetime) -> Judged:
+def check_answer(
+    actor: Actor, run: Run, approval: Approval, answer: Answer, seat: Seat, moment: datetime
+) -> Judged:
     """What an answer to an open approval comes to. Raises; then nothing may be stored."""
     _check_free(actor, approval, moment)
-    _check_seen(approval, answer)
+    _check_seen(actor, run, approval, answer)
     if answer.link:
         use_link(answer.link, actor=actor, approval=approval)
     judged = rules.judge(
@@ -509,19 +511,20 @@ def _already_decided(approval: Approval) -> AlreadyDecided:
     )
 
 
-def _check_seen(approval: Approval, answer: Answer) -> None:
+def _check_seen(actor: Actor, run: Run, approval: Approval, answer: Answer) -> None:
     """The answer must be for what is there now, and what is there must be what its digest was taken of."""
     if answer.version is None:
         raise VersionRequired("Send the version of the approval that you saw.", version=approval.version)
     if not approval.is_intact:
         raise PayloadChanged(approval=str(approval.pk), address=approval.address)
     if answer.version != approval.version or (answer.digest and answer.digest != approval.digest):
+        sight, base = sights.of(actor, run), _base(approval, answer.version)
         raise StaleVersion(
             f"You saw version {answer.version}; version {approval.version} is there now.",
             version=approval.version,
             digest=approval.digest,
-            document=approval.content,
-            base=_base(approval, answer.version),
+            document=sights.question(approval, approval.content, sight),
+            base=base and sights.question(approval, base, sight),
         )
 
 

@@ -8,20 +8,21 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
-from django.contrib.auth.password_validation import (
-    CommonPasswordValidator,
-    MinimumLengthValidator,
-    NumericPasswordValidator,
-    validate_password,
-)
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from runs.errors import Conflict, InvitationOver, InvitedSomebodyElse, NotFound, Problem, Unprocessable
 from runs.models import Invitation, Member, User
-from runs.operations.administering import administration, known_roles, lock_projects, new_user, shown_name
+from runs.operations.administering import (
+    administration,
+    check_password,
+    known_roles,
+    lock_projects,
+    new_user,
+    shown_name,
+)
 from runs.operations.door import as_uuid, verb
 from runs.operations.sending import send_after_commit
 from runs.policies import Actor
@@ -29,7 +30,6 @@ from runs.store import now
 
 DAYS: Final = 7
 LONGEST: Final = 90
-PASSWORDS: Final[Any] = [MinimumLengthValidator(10), CommonPasswordValidator(), NumericPasswordValidator()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def join_by_invitation(*, secret: str, account: NewAccount, address: str = "") -
     with verb(actor, "join_by_invitation", asked.pk, reason=f"roles: {', '.join(asked.roles)}"):
         taken = _taken(asked)
         shown_name(account.name)
-        _check_password(account.password)
+        check_password(account.password)
         user = new_user(username=account.username, name=account.name, email=email, password="!")  # noqa: S106 (fits none)
         user.set_password(account.password)
         user.save(update_fields=["password"])
@@ -177,13 +177,3 @@ def _email(text: str) -> str:
             "This is no mail address.", errors=[Problem("/email", "email", "no mail address")]
         ) from None
     return address
-
-
-def _check_password(password: str) -> None:
-    try:
-        validate_password(password, password_validators=PASSWORDS)
-    except ValidationError as error:
-        texts = " ".join(error.messages)
-        raise Unprocessable(
-            "Choose another password.", errors=[Problem("/password", "weak", texts)]
-        ) from None

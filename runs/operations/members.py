@@ -12,6 +12,7 @@ from runs.models import ApiToken, Member, Project, Team, User
 from runs.operations.administering import (
     administration,
     check_admin_stays,
+    check_password,
     known_roles,
     lock_projects,
     locked_member,
@@ -120,6 +121,7 @@ def add_person(
 ) -> Member:
     """Make an account that can sign in, as a member of a project. Raises `NameTaken`."""
     wanted = known_roles(roles)
+    check_password(password)
     user = new_user(username=username, name=name, email=email, password="!")  # noqa: S106 (fits no password)
     user.set_password(password)
     user.save(update_fields=["password"])

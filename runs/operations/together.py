@@ -147,7 +147,7 @@ def _check_one(actor: Actor, approval: Approval, answer: Answer, *, first: Appro
         raise RiskTooHigh()
     if shape_of(approval) != shape_of(first):
         raise NotAlike()
-    deciding.check_answer(actor, approval, answer, seat, moment)
+    deciding.check_answer(actor, approval.run, approval, answer, seat, moment)
 
 
 def _do(actor: Actor, one: Chosen, found: dict[uuid.UUID, Approval], *, word: str, comment: str) -> Result:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from runs import policies, queries, roster
+from runs import policies, queries
 from runs.models import Project
 from runs.policies import Actor
 
@@ -50,12 +50,11 @@ class Frame:
     def project(self) -> str:
         return self.actor.project.name if self.actor else ""
 
-    @cached_property
+    @property
     def other_projects(self) -> list[Project]:
-        """Those that this person could switch to. One query."""
-        if self.actor is None:
-            return []
-        return [one for one in roster.projects_of(self.actor.user) if one.pk != self.actor.project.pk]
+        """Those that this person could switch to."""
+        mine: list[Project] = getattr(self._request, "projects", [])
+        return [one for one in mine if self.actor and one.pk != self.actor.project.pk]
 
     @property
     def person(self) -> str:

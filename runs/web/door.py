@@ -7,7 +7,6 @@ page that is shown again with the reason (`refused=`); without one there is a pa
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -20,7 +19,7 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from runs import policies, queries, roster
+from runs import policies, roster
 from runs.errors import Conflict, Forbidden, HitlError, NotFound
 from runs.models import Project, User
 from runs.policies import Actor
@@ -33,6 +32,7 @@ class Request(HttpRequest):
     user: User
     htmx: HtmxDetails
     actor: Actor
+    projects: list[Project]  # that the person could be in
 
 
 View = Callable[..., HttpResponse]
@@ -125,12 +125,13 @@ def enter(request: Request, project: Project | None = None) -> None:
 
 
 def _project(request: Request) -> Project:
-    """The project of the session, or the person's first if they are in that one no more."""
+    """The project of the session, or the person's first if they are in that one no more. One query."""
+    request.projects = roster.projects_of(request.user)
     slug = request.session.get("project")
-    for wanted in (slug, None) if slug else (None,):
-        with suppress(NotFound):
-            return queries.project_of(request.user, wanted)
-    raise NoProject()
+    found = next((one for one in request.projects if one.slug == slug), None)
+    if found is None and not request.projects:
+        raise NoProject()
+    return found or request.projects[0]
 
 
 def is_signed_in(request: HttpRequest) -> bool:

@@ -40,7 +40,7 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
         "project": project,
         "name": request.POST.get("name", project.name),
         "administers": policies.can_administer(request.actor),
-        "projects": roster.projects_of(request.user),
+        "projects": request.projects,
     }
     return drawn(request, "people/settings.html", shown, error)
 

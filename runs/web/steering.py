@@ -31,7 +31,10 @@ def _rewind_page(request: Request, run_id: UUID, no: int, *, error: HitlError | 
     preview = operations.preview_rewind(
         actor=request.actor, run_id=run_id, checkpoint=no, calls="again" if calls == "again" else "reuse"
     )
-    preview = replace(preview, made=sights.previews(preview.made, sights.of(request.actor, run)))
+    sight = sights.of(request.actor, run)
+    preview = replace(preview, made=sights.previews(preview.made, sight))
+    for asked in preview.approvals:
+        asked.title = sight.text(asked.title)
     lines, _ = queries.branches_of(run.pk)
     address = reverse("run-rewind", args=[run.pk, no])
     shown = {

@@ -81,6 +81,9 @@ def styleguide(request: Request) -> HttpResponse:
 def guide() -> dict[str, Any]:
     return {
         "banners": BANNERS,
+        "hidden": card.action_view(
+            _action("pay", {"name": "Nina", "iban": {"$redacted": ["operator"]}}), ["/iban"]
+        ),
         "single": asked(ARGS, quorum=2, options={"reason_required": True}),
         "several": _several(),
         "refused": asked({"n": 1}, refusal="You asked for this run. Whoever asks does not decide."),

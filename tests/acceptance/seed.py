@@ -12,6 +12,7 @@ PEOPLE = {
     "olga": ["operator"],
     "shop": ["submitter"],
     "vera": ["viewer"],
+    "ada": ["admin"],
 }
 PASSWORD = "open sesame"
 

@@ -231,6 +231,37 @@ def test_a_person_who_is_deactivated_hears_nothing_more(site: Site) -> None:
         site.sql("UPDATE runs_user SET is_active = true WHERE username = 'frida'")
 
 
+def test_pages_of_a_person_whom_an_admin_deactivates_close_at_once(site: Site) -> None:
+    """C89: the page is told, and does not wait for its heartbeat, which comes after fifteen seconds."""
+    cookie = signed_in(site)
+    name = fresh_name()
+    site.ledger.open(name)
+    run_id = site.start("gated", name=name, value=1)
+    site.approval(run_id)
+    ada = site.as_("ada")
+
+    async def story() -> None:
+        async with (
+            listening(site, "/live/inbox", cookie) as inbox,
+            listening(site, f"/live/runs/{run_id}", cookie) as run,
+        ):
+            await inbox.next()
+            await run.next()
+            answer = await asyncio.to_thread(ada.post, "/members/frida/deactivate", json={})
+            assert answer.status_code == 200, answer.text
+            for ear in (inbox, run):
+                heard = await ear.next(seconds=10)
+                while heard.kind == "changed":
+                    heard = await ear.next(seconds=10)
+                assert heard.kind == "signed-out"
+                assert await ear.ended()
+
+    try:
+        told(story())
+    finally:
+        assert ada.post("/members/frida/reactivate", json={}).status_code == 200
+
+
 def _cancel(site: Site, run_id: str) -> None:
     answer = site.as_("olga").post(f"/runs/{run_id}/cancel", json={})
     assert answer.status_code == 200, answer.text

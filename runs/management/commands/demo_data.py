@@ -32,6 +32,7 @@ PEOPLE: Final = (
     Person("felix", "Felix Brandt", ("reviewer",), team="finance"),
     Person("olga", "Olga Marin", ("operator",)),
     Person("vera", "Vera Lind", ("viewer",)),
+    Person("ada", "Ada Vos", ("admin",)),
 )
 
 REFUNDS: Final[tuple[dict[str, str], ...]] = (

@@ -49,6 +49,7 @@ def test_an_approval_tells_what_will_be_done_and_who_is_asked(
             "schema": None,
             "allowed": ["approve", "edit", "reject"],
             "editable": ["/amount"],
+            "hidden": [],
             "effect": "irreversible",
             "risk": None,
         }

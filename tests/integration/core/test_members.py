@@ -432,7 +432,7 @@ def test_a_new_account_that_cannot_be_made_is_refused_in_words(
     with pytest.raises(HitlError) as refusal:
         operations.join_by_invitation(secret=secret, account=NewAccount(**told))
     assert [problem.path for problem in refusal.value.errors] == [path]
-    assert operations.invitation(secret)  # not used up
+    assert operations.invitation(secret).used_at is None
     assert not User.objects.filter(username="nina").exists()
 
 

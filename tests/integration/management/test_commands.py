@@ -56,7 +56,7 @@ def test_demo_data_again_adds_nothing_and_shows_no_token() -> None:
     text = said("demo_data")
     assert "hitl_" not in text
     assert "frida" in text
-    assert (User.objects.count(), ApiToken.objects.count(), Run.objects.count()) == (5, 1, 4)
+    assert (User.objects.count(), ApiToken.objects.count(), Run.objects.count()) == (6, 1, 4)
 
 
 def test_demo_data_leaves_alone_what_somebody_changed() -> None:

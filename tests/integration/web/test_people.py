@@ -238,8 +238,8 @@ def test_nobody_is_told_of_a_project_that_they_are_not_in(
             "There is nothing here that you may see"
         )
     refused = browser.post("/switch/", {"project": "demo"})
-    missing = browser.post("/switch/", {"project": "no-such-project"})
-    assert (refused.status_code, missing.status_code) == (404, 404)
+    no_such = browser.post("/switch/", {"project": "no-such-project"})
+    assert (refused.status_code, no_such.status_code) == (404, 404)
     assert browser.get("/runs/").status_code == 200
 
 

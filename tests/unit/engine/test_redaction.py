@@ -243,7 +243,7 @@ def test_what_no_schema_describes_is_kept_from_who_may_not_see_everything() -> N
 
 
 def test_words_around_a_question_do_not_quote_what_is_hidden_in_it() -> None:
-    question = {
+    question: Any = {
         "title": f"Pay to {SECRET}?",
         "facts": [{"label": "to", "value": f"{SECRET}, Nina"}, {"label": "amount", "value": 120}],
         "reason": "",
