@@ -146,6 +146,8 @@ def demo(stack: Stack) -> Pages:
         "together": "/inbox/together/",
         "away": "/away/",
         "closed": "/inbox/?view=decided",
+        "notifications": "/notifications/",
+        "hearing": "/notifications/settings/",
         "rewind": f"/runs/{run}/rewind/0/",
         "state": f"/runs/{run}/edit-state/",
         "runs": "/runs/",
@@ -191,6 +193,14 @@ def hostile_pages(stack: Stack) -> Pages:
 def steered(stack: Stack) -> Pages:
     """Runs in lanes, with children, that wait for a signal, that have failed, and what operators do with them."""
     site = _seeded(stack)
+    stack.sql("UPDATE runs_member SET roles = roles || '{admin}'::varchar[] RETURNING id")
+    told = {
+        "url": "https://93.184.216.34/hooks",
+        "events": ["run.completed", "run.failed", "approval.opened"],
+    }
+    endpoint = (
+        site.as_("olga").post("/webhooks", json={**told, "description": "The books"}).json()["endpoint"]["id"]
+    )
     lanes, failed, clash = (
         site.start("research", topic="oolong", **how) for how in ({}, {"fails": True}, {"clashes": True})
     )
@@ -230,9 +240,17 @@ def steered(stack: Stack) -> Pages:
         "hold": f"/runs/{ended}/hold/",
         "erase": f"/runs/{ended}/erase/",
         "health": "/health/",
+        "webhooks": "/webhooks/",
+        "endpoint": f"/webhooks/{endpoint}/",
+        "deliveries": "/deliveries/",
+        "delivery": f"/deliveries/{_first_delivery(stack)}/",
         "bulk": "/runs/bulk/?verb=cancel",
         "bulk-rewind": "/runs/bulk/?verb=rewind&node=draft",
     }
+
+
+def _first_delivery(stack: Stack) -> str:
+    return str(stack.sql("SELECT id FROM runs_delivery ORDER BY created_at LIMIT 1")[0]["id"])
 
 
 def _seeded(stack: Stack) -> Site:

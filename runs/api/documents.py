@@ -492,7 +492,7 @@ class AttemptDocument(TypedDict):
         str,
         Field(
             description="delivered, refused, redirect_refused, gone, timeout, connection_failed, blocked,"
-            " secret_unreadable or mailbox_refused."
+            " secret_unreadable, mailbox_refused or error."
         ),
     ]
     http_status: int | None

@@ -18,6 +18,7 @@ from typing import Final
 
 from runs import store
 from runs.delivery import mail, schedule, webhooks
+from runs.engine import canonical
 from runs.models import Delivery
 from runs.models.delivery import BLOCKED, CANCELLED, DEAD, DELIVERED, PENDING
 from runs.operations import secrets_in_force
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sender:
-    """One process that sends. resolver, webhook, letter: for tests, which put their own network in their place."""
+    """One process that sends. resolver: who looks names up; default the system."""
 
     def __init__(self, *, resolver: Resolver | None = None) -> None:
         self.resolver = resolver
@@ -77,7 +78,7 @@ class Sender:
         """Write down every attempt that is over. One that cannot be written now is kept for the next round."""
         for future in [future for future in self.under_way if future.done()]:
             leased, delivery = self.under_way[future]
-            self._settle(leased, delivery, future.result())
+            self._settle(leased, delivery, _came_of(future))
             del self.under_way[future]
 
     def _rest(self, stop: threading.Event, every: float) -> None:
@@ -93,15 +94,27 @@ class Sender:
         room = WEBHOOKS - sum(delivery.endpoint_id is not None for _, delivery in self.under_way.values())
         taken = store.lease_webhooks(limit=room, each=EACH) if room else []
         for leased in taken:
-            self._begin_webhook(leased)
+            self._safely(self._begin_webhook, leased)
         return len(taken)
 
     def _take_mails(self) -> int:
         room = MAILS - sum(delivery.endpoint_id is None for _, delivery in self.under_way.values())
         taken = store.lease_mails(limit=room) if room else []
         for leased in taken:
-            self._begin_mail(leased)
+            self._safely(self._begin_mail, leased)
         return len(taken)
+
+    def _safely(self, begin: Callable[[Leased], None], leased: Leased) -> None:
+        """One that cannot even be begun is tried again by the schedule, and stops no other."""
+        try:
+            begin(leased)
+        except Exception as error:
+            if not store.is_connected():
+                raise  # nothing else will work either
+            logger.exception("a delivery could not be begun", extra={"delivery": str(leased.id)})
+            tried = _accident(error)
+            status, delay = _next(leased, tried)
+            store.settle(leased, tried, status=status, reason=tried.outcome, delay=delay)
 
     def _begin_webhook(self, leased: Leased) -> None:
         delivery = Delivery.objects.select_related("endpoint", "message").get(pk=leased.id)
@@ -164,6 +177,21 @@ class Sender:
         if moment >= self.beat_at:
             self.beat_at = moment + BEAT_SECONDS
             store.beat(SENDER, {"under_way": len(self.under_way), "delivered": int(self.sent)})
+
+
+def _came_of(future: Future[Tried]) -> Tried:
+    error = future.exception()
+    if error is None:
+        return future.result()
+    logger.error("an attempt ended by accident", exc_info=error)
+    return _accident(error)
+
+
+def _accident(error: BaseException) -> Tried:
+    """A fault of ours, or something that nobody thought of."""
+    return Tried(
+        "error", store.now(), 0.0, detail=canonical.visible(f"{type(error).__name__}: {error}"[:500])
+    )
 
 
 def _next(leased: Leased, tried: Tried) -> tuple[str, float]:

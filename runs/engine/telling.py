@@ -20,6 +20,7 @@ TOPICS: Final = (ASKED, DECIDED, ENDED, FAILED)  # what a person may want to hea
 CANDIDATES: Final = "candidates"
 REQUESTER: Final = "requester"
 OPERATORS: Final = "operators"  # and the requester
+NOBODY: Final = "nobody"  # of the end of a run that another one has started: people asked for that one
 
 
 @dataclass(frozen=True, slots=True)

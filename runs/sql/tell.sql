@@ -26,6 +26,7 @@ WITH hook AS (
         )
       )
     WHEN 'requester' THEN person.id = %(requester)s
+    WHEN 'nobody' THEN false
     ELSE person.id = %(requester)s OR 'operator' = ANY(member.roles)
   END AND person.id IS DISTINCT FROM %(actor)s
 ), person AS (

@@ -49,6 +49,7 @@ def tell(run: Run, events: Sequence[Event], *, actor: Json = None) -> None:
 def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor: Json) -> None:
     asked = _approval(payload)
     title = telling.headline(how.type, title=asked.title if asked else "", workflow=run.workflow)
+    inside = run.parent_id is not None and how.topic == telling.ENDED
     own = telling.ENDED if how.audience == telling.OPERATORS else how.topic
     with connection.cursor() as cursor:
         cursor.execute(
@@ -63,7 +64,7 @@ def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor:
                 "title": title,
                 "body": canonical.dumps(body_of(run, event, how, payload, asked)),
                 "moment": event.at,
-                "audience": how.audience,
+                "audience": telling.NOBODY if inside else how.audience,
                 "topic": how.topic,
                 "own_topic": own,
                 "requester": run.requester_id,

@@ -120,8 +120,9 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
 def enter(request: Request, project: Project | None = None) -> None:
     """Find project and roles; the project is the session's, or the one that an address leads to. Raises `NoProject`."""
     project = project or _project(request)
-    request.actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
-    policies.check_view(request.actor, project.pk)
+    actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
+    policies.check_view(actor, project.pk)
+    request.actor = actor  # from here on pages name the project
 
 
 def _project(request: Request) -> Project:

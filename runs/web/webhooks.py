@@ -69,6 +69,9 @@ def endpoint_again(request: Request, error: HitlError, endpoint_id: UUID) -> Htt
 
 @page(methods="GET POST", refused=endpoint_again)
 def endpoint(request: Request, endpoint_id: UUID) -> HttpResponse:
+    queries.endpoint(
+        request.actor.project.pk, endpoint_id
+    )  # what is not theirs is not there, whatever their role
     policies.check_webhooks(request.actor)
     if request.method != "POST":
         return _endpoint(request, endpoint_id)
@@ -208,6 +211,7 @@ def delivery_again(request: Request, error: HitlError, delivery_id: UUID) -> Htt
 @page(methods="GET POST", refused=delivery_again)
 def delivery(request: Request, delivery_id: UUID) -> HttpResponse:
     """One delivery with every attempt. POST sends it once more."""
+    queries.delivery(request.actor.project.pk, delivery_id)
     policies.check_deliveries(request.actor)
     if request.method != "POST":
         return _delivery(request, delivery_id)

@@ -50,6 +50,9 @@ def test_what_one_hears_of_is_said_on_a_phone_too(site: Site, opens: Opens) -> N
     page.get_by_label("together, once a day").check()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_label("together, once a day")).to_be_checked()
+    page.goto(
+        "/notifications/settings/"
+    )  # what was said about the first one covers the button on so small a screen
     page.get_by_label("at once").check()
     page.get_by_role("button", name="Save").click()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -60,7 +63,9 @@ def test_a_mail_leads_through_sign_in_to_one_answer(site: Site, opens: Opens, ma
     site.stack.start_deliver()
     try:
         _, approval_id = asked(site, title="By mail")
-        until(lambda: any("By mail" in str(one["Subject"]) for one in mail.mails), what="the mail")
+        until(
+            lambda: any("By mail" in str(one["Subject"]) for one in mail.mails), seconds=60, what="the mail"
+        )
     finally:
         site.stack.end("deliver")
         site.stack.sql("UPDATE runs_user SET email = '' WHERE username = 'frida' RETURNING id")

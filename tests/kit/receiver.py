@@ -43,8 +43,8 @@ class Receiver:
     free: threading.Event = field(default_factory=threading.Event)
     connections: int = 0
 
-    def wait_for(self, some: int) -> list[Got]:
-        until(lambda: len(self.got) >= some, what=f"{some} requests at the receiver")
+    def wait_for(self, some: int, *, seconds: float = 60) -> list[Got]:
+        until(lambda: len(self.got) >= some, seconds=seconds, what=f"{some} requests at the receiver")
         return self.got
 
     # -- what it may do

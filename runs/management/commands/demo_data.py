@@ -30,7 +30,7 @@ class Person:
 PEOPLE: Final = (
     Person("frida", "Frida Holm", ("reviewer",), team="finance"),
     Person("felix", "Felix Brandt", ("reviewer",), team="finance"),
-    Person("olga", "Olga Marin", ("operator",)),
+    Person("olga", "Olga Marin", ("operator", "admin")),
     Person("vera", "Vera Lind", ("viewer",)),
     Person("ada", "Ada Vos", ("admin",)),
 )

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from runs import operations, policies, store
 from runs.engine.transition import Event, Transition
 from runs.models import Approval, Member, Message, Notice, Run, Team, User
 from runs.policies import Actor
-from tests.integration.core.conftest import House
+from tests.integration.core.conftest import House, make_house, pay_flow
 from tests.integration.delivery.conftest import Hook, parked
 
 Define = Callable[..., Any]
@@ -35,14 +36,15 @@ CASES: list[dict[str, Any]] = [
 def crowd(house: House) -> list[Actor]:
     """People of every role, in teams and out of them; some inactive, in another project, or a service."""
     project = house.project
-    for name, roles, more in (
+    people: list[tuple[str, list[str], dict[str, Any]]] = [
         ("pia", ["reviewer", "submitter"], {}),
         ("wanda", ["operator", "admin"], {}),
         ("ivan", ["reviewer"], {"is_active": False}),
         ("adam", ["admin"], {}),
         ("robot", ["reviewer"], {"is_service": True}),
         ("subo", ["submitter"], {}),
-    ):
+    ]
+    for name, roles, more in people:
         user = User.objects.create_user(name, **more)
         Member.objects.create(project=project, user=user, roles=roles)
     Team.objects.get(name="finance").people.add(*User.objects.filter(username__in=["subo", "ivan", "robot"]))
@@ -54,8 +56,6 @@ def crowd(house: House) -> list[Actor]:
 def test_those_who_may_decide_are_told_and_nobody_else(
     case: int, house: House, define: Define, crowd: list[Actor]
 ) -> None:
-    from tests.integration.core.conftest import pay_flow
-
     pay_flow(define("pay"), **CASES[case])
     pia = next(actor for actor in crowd if actor.user.username == "pia")
     run = house.work(operations.submit(actor=pia, workflow="pay", input={"x": 1}).run)
@@ -72,8 +72,6 @@ def test_those_who_may_decide_are_told_and_nobody_else(
 
 
 def say(run: Run, kind: str, **payload: Any) -> None:
-    from django.db import transaction
-
     with transaction.atomic():
         store.commit(store.lock_run(run.pk), Transition(events=[Event(kind, payload, "ask", "1")]))
 
@@ -100,8 +98,17 @@ def test_an_event_is_told_by_its_kind_whoever_writes_it(
 
 
 def test_people_of_another_project_hear_nothing(house: House, define: Define) -> None:
-    from tests.integration.core.conftest import make_house
-
     make_house("other")
     parked(house, define)
     assert set(Notice.objects.values_list("user__username", flat=True)) == {"frida", "felix"}
+
+
+def test_the_end_of_a_run_inside_another_is_told_to_endpoints_alone(
+    house: House, define: Define, hook: Hook
+) -> None:
+    run, _ = parked(house, define)
+    parent = house.submit("pay", x=2)
+    Run.objects.filter(pk=run.pk).update(parent=parent, requester=house.olga.user)
+    say(run, "run_completed")
+    message = Message.objects.get(type="run.completed")
+    assert (message.deliveries.count(), message.notices.count()) == (1, 0)

@@ -47,5 +47,5 @@ def test_the_receiver_of_the_guide(
 def test_the_guide_names_every_message_and_the_schedule() -> None:
     for telling in TELLINGS.values():
         assert f"`{telling.type}`" in GUIDE
-    assert schedule.DELAYS == (5, 30, 120, 600, 3_600, 21_600, 86_400)
+    assert list(schedule.DELAYS) == [5, 30, 120, 600, 3_600, 21_600, 86_400]
     assert "5 s, 30 s, 2 min, 10 min, 1 h, 6 h, 24 h" in GUIDE

@@ -18,7 +18,7 @@ from runs.errors import LinkSpent
 from runs.models import Approval, Attempt, AuditEntry, Delivery, Link, Notice, Team, Vote
 from runs.operations import ActionDecision, Answer
 from runs.policies import Actor
-from tests.integration.core.conftest import House, by_sql, pay_flow
+from tests.integration.core.conftest import House, by_sql, make_house, pay_flow
 from tests.integration.delivery.conftest import parked, pump
 from tests.kit.postbox import Postbox
 
@@ -130,6 +130,9 @@ def test_a_link_is_for_the_person_it_was_sent_to(
     answer = {"version": 1, "digest": approval.digest, "action": "pay", "decision": "approve", "link": token}
     assert browser(posted.felix).post(f"/inbox/{approval.pk}/decide/", answer).status_code == 403
     assert browser(posted.frida).get(f"{place[:-3]}xx/").status_code == 403
+    elsewhere = browser(make_house("other").frida).get(place)
+    assert elsewhere.status_code == 403
+    assert "demo" not in elsewhere.content.decode()  # K11: not even whose project it is
     approval.refresh_from_db()
     assert approval.status == "open"
 

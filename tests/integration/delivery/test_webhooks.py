@@ -13,7 +13,7 @@ from standardwebhooks.exceptions import WebhookVerificationError
 from standardwebhooks.webhooks import Webhook
 
 from runs import operations, store, workflows
-from runs.delivery import Sender, schedule
+from runs.delivery import Sender, schedule, service, webhooks
 from runs.delivery import http as http_client
 from runs.engine import Workflow, machine
 from runs.errors import EndpointOff, StillPending
@@ -383,3 +383,32 @@ def test_the_history_leads_from_a_message_to_its_event(
     assert message.seq is not None
     assert run.events.get(seq=message.seq).kind == "approval_opened"
     assert open_approval(run).pk == message.approval_id
+
+
+def test_one_that_cannot_be_sent_for_a_fault_of_ours_stops_no_other(
+    house: House,
+    define: Callable[..., Any],
+    hook: Hook,
+    receiver: Receiver,
+    sender: Sender,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the thread that sends, and before it is handed over."""
+    parked(house, define)
+    house.parked("pay", x=2)
+    honest = operations.secrets_in_force
+    faults = [RuntimeError("no such thing")]
+
+    def once_broken(endpoint: Endpoint) -> list[bytes]:
+        if faults:
+            raise faults.pop()
+        return honest(endpoint)
+
+    monkeypatch.setattr(service, "secrets_in_force", once_broken)
+    pump(sender)
+    assert sorted(d.status for d in hook.deliveries) == ["delivered", "pending"]
+    assert Attempt.objects.get(outcome="error").detail == "RuntimeError: no such thing"
+    monkeypatch.setattr(webhooks, "_headers", lambda *_: 1 / 0)
+    by_sql("UPDATE runs_delivery SET due_at = now() WHERE status = 'pending'")
+    pump(sender)
+    assert Attempt.objects.filter(outcome="error").count() == 2
