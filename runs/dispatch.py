@@ -226,16 +226,14 @@ class _Announcer:
 
 
 _announcers: dict[int, _Announcer] = {}
-_clients: dict[int, Redis] = {}
+_clients: dict[tuple[int, str], Redis] = {}
 
 
 def _client() -> Redis:
-    process = os.getpid()
-    if process not in _clients:
-        _clients[process] = Redis.from_url(
-            settings.REDIS_URL, socket_connect_timeout=0.5, socket_timeout=0.5, retry=None
-        )
-    return _clients[process]
+    known = (os.getpid(), settings.REDIS_URL)
+    if known not in _clients:
+        _clients[known] = Redis.from_url(known[1], socket_connect_timeout=0.2, socket_timeout=0.2, retry=None)
+    return _clients[known]
 
 
 def _announcer() -> _Announcer:

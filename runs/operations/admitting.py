@@ -73,9 +73,10 @@ def _let_in(line: Sequence[Head]) -> list[Told]:
 def _tell(steps: Sequence[Told], queue: str, *, more: bool) -> None:
     """Tell workers about steps; where others still stand in line, half-way on one of them lets in the next."""
     half = len(steps) // 2
-    for run_id, branch, address in steps[:half]:
-        dispatch.send(run_id, branch, address, queue=queue)
-    if more:
+    for place, (run_id, branch, address) in enumerate(steps):
+        if more and place == half:
+            dispatch.call_in(queue)
+        if not dispatch.send(run_id, branch, address, queue=queue):
+            return  # the broker is down; the sweeper tells them
+    if more and not steps:
         dispatch.call_in(queue)
-    for run_id, branch, address in steps[half:]:
-        dispatch.send(run_id, branch, address, queue=queue)

@@ -97,6 +97,7 @@ def commit(run: Run, transition: Transition, *, compensate: bool = True, **how: 
     """
     if transition.ended and run.ending is None:
         transition = put_off(transition, _to_take_back(run, transition, compensate), status=run.status)
+    _stand_again(run, transition)
     store.commit(run, transition, compensate=compensate, **how)
     if not run.is_in_line and run.status != RunStatus.PAUSED:
         for address in transition.ready:
@@ -108,6 +109,15 @@ def commit(run: Run, transition: Transition, *, compensate: bool = True, **how: 
     if transition.ended and run.parent_id is not None:
         dispatch.tell_parent(run.pk)
     dispatch.announce(run.project_id, run.pk)
+
+
+def _stand_again(run: Run, transition: Transition) -> None:
+    """A run that had ended and goes on takes its turn, as a new one does: many are rewound or retried at once."""
+    goes_on = run.is_terminal and transition.status is RunStatus.QUEUED
+    if not goes_on or run.limited or dispatch.has_room(run.queue):
+        return
+    run.admitted_at, run.line = None, store.line_of(run.project_id, run.workflow, ())
+    run.save(update_fields=["admitted_at", "line"])
 
 
 def _to_take_back(run: Run, transition: Transition, compensate: bool) -> list[Undo]:

@@ -23,8 +23,7 @@ def register_workflows() -> None:
     refused = [told for workflow in workflows.every_version() if (told := _refused(workflow)) is not None]
     if refused:
         raise refused[0]
-    for workflow in workflows.every():
-        store.follow_code(workflow.name, queue=workflow.queue, declared=declared(workflow.limits))
+    store.follow_code({flow.name: (flow.queue, declared(flow.limits)) for flow in workflows.every()})
 
 
 def register_or_stop() -> None:

@@ -74,11 +74,9 @@ def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claim
             return None
         if run.status == RunStatus.QUEUED:
             run.status = RunStatus.RUNNING
-            moment = now()
-            run.started_at = run.started_at or moment
-            run.admitted_at = (
-                run.admitted_at or moment
-            )  # without limits, whoever is free may take it out of its turn
+            run.started_at = run.started_at or now()
+            # Without limits, whoever is free may take it out of its turn.
+            run.admitted_at = run.admitted_at or now()
             run.save(update_fields=["status", "started_at", "admitted_at"])
         position = read_position(run_id, run.head)
         return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))

@@ -8,10 +8,10 @@ limits, then run, then slot.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import connection
 from psycopg.rows import namedtuple_row
@@ -20,6 +20,7 @@ from runs.engine import canonical, limits
 from runs.engine.limits import Head, Place
 from runs.engine.status import RunStatus, StepStatus
 from runs.models import Run, Slot, Step
+from runs.sql import statement
 
 SLOT_SPACE: Final = 0x4C49  # "LI": the first half of the advisory locks of limits
 NOT_TOLD: Final = datetime(9999, 1, 1, tzinfo=UTC)  # `hinted_at` of a step whose run stands in line
@@ -124,7 +125,7 @@ _HEADS: Final = """
         row_number() OVER (ORDER BY priority DESC, created_at, id) - 1 AS nth
       FROM runs_run run WHERE run.status = 'queued' AND run.admitted_at IS NULL
         AND run.queue = %(queue)s AND run.line = measured.line
-      ORDER BY priority DESC, created_at, id LIMIT least(%(each)s, measured.free)
+      ORDER BY priority DESC, created_at, id LIMIT greatest(0, least(%(each)s, measured.free))
     ) run
     WHERE measured.free > 0
 """
@@ -314,17 +315,18 @@ _TAKEN: Final = """
 # ---- what a deploy changes
 
 
-def follow_code(workflow: str, *, queue: str, declared: Iterable[Place]) -> None:
-    """Runs that have not ended follow the numbers, and the queue, that the code says now. declared: without keys.
-
-    A limit that the code does not know any more holds nobody up.
-    """
-    open_slots = Slot.objects.filter(workflow=workflow, run__finished_at=None)
-    known = list(declared)
-    for place in known:
-        mine = open_slots.filter(name=place.name)
-        mine.exclude(most=place.most, whole=place.whole).update(most=place.most, whole=place.whole)
-        if place.per is not None:
-            mine.exclude(per=place.per).update(per=place.per)
-    open_slots.exclude(name__in=[place.name for place in known]).delete()
-    Run.objects.filter(workflow=workflow, finished_at=None).exclude(queue=queue).update(queue=queue)
+def follow_code(flows: Mapping[str, tuple[str, Sequence[Place]]]) -> None:
+    """Live runs follow the numbers and the queue that the code says now. flows: by name of workflow, its queue and its limits
+    without keys. A limit that the code does not know any more holds nobody up."""
+    declared = [(name, place) for name, (_, places) in flows.items() for place in places]
+    told: dict[str, Any] = {
+        "flows": list(flows),
+        "queues": [queue for queue, _ in flows.values()],
+        "workflows": [name for name, _ in declared],
+        "names": [place.name for _, place in declared],
+        "most": [place.most for _, place in declared],
+        "per": [place.per for _, place in declared],
+        "whole": [place.whole for _, place in declared],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(statement("follow_code"), told)

@@ -173,6 +173,7 @@ def test_no_message_is_sent_before_its_transaction_has_committed(site: Site) -> 
     name = fresh_name()
     run_id = site.start("pair", name=name)
     approval = site.approval(run_id)
+    until(lambda: _message_count(site) == 0, what="what was sent before has arrived")
     with held(site, "runs_vote", "NEW.outcome = 'approve'", at_commit=True) as hold:
         with in_background(lambda: site.decide(approval)) as answer:
             hold.reached()

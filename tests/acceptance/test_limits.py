@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,9 +30,11 @@ def status(site: Site, run_id: str) -> str:
 
 def ends(site: Site, *run_ids: str) -> None:
     for run_id in run_ids:
-        until(
-            lambda run_id=run_id: status(site, run_id) == "completed", seconds=60, what=f"{run_id} completed"
-        )
+        until(partial(_has_completed, site, run_id), seconds=60, what=f"{run_id} completed")
+
+
+def _has_completed(site: Site, run_id: str) -> bool:
+    return status(site, run_id) == "completed"
 
 
 def times(site: Site, run_id: str) -> dict[str, Any]:

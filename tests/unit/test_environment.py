@@ -43,6 +43,8 @@ def test_nothing_said_gives_the_defaults(say: Say) -> None:
         ("HITL_DEBUG", "maybe", "true or false"),
         ("HITL_LOG_FORMAT", "xml", "json or text"),
         ("HITL_WORKFLOW_APPS", "examples.refund,rm -rf", "Python packages separated by commas"),
+        ("HITL_WORKER_QUEUES", "runs,two words", "names of queues separated by commas"),
+        ("HITL_HINTS_AHEAD", "0", "a whole number from 1 to 100000"),
         ("HITL_SECRET_KEY", "short", "at least 32 characters"),
         ("DATABASE_URL", "mysql://u:geheim@h/db", "postgresql://user:password@host:5432/name"),
         ("DATABASE_URL", "postgresql://u:geheim@h:port/db", "postgresql://user:password@host:5432/name"),

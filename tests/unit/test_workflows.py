@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery import signals
 
 from runs import workflows
 from runs.engine import Workflow
@@ -98,3 +99,27 @@ def _with_an_island() -> Workflow:
     workflow = shop(1, "a", "b")
     workflow.node(name="c")(lambda state, ctx: None)
     return workflow
+
+
+# ---- queues
+
+
+def test_a_process_serves_the_queues_it_is_told_or_all(settings: Any) -> None:
+    settings.HITL_WORKER_QUEUES = []
+    workflow = shop()
+    workflow.queue = "tea"
+    workflows.register(workflow)
+    assert workflows.queues()[0] == "runs"
+    assert "tea" in workflows.queues_served()
+    settings.HITL_WORKER_QUEUES = ["gpu"]
+    assert workflows.queues_served() == ["gpu"]
+
+
+def test_a_worker_listens_to_the_queues_it_serves(settings: Any) -> None:
+    settings.HITL_WORKER_QUEUES = ["gpu", "runs"]
+    conf = SimpleNamespace()
+    signals.celeryd_init.send(sender="w1", conf=conf)
+    assert [(queue.name, queue.routing_key, queue.exchange.name) for queue in conf.task_queues] == [
+        ("gpu", "gpu", ""),
+        ("runs", "runs", ""),
+    ]

@@ -431,13 +431,13 @@ def test_one_projects_ten_thousand_runs_do_not_keep_out_another(
 
 def _multiply(run: Run, times: int) -> None:
     """Copies of a run that stands in line, with its step."""
-    columns = [field.column for field in Run._meta.concrete_fields if field.column != "id"]
+    columns = [str(field.column) for field in Run._meta.concrete_fields if field.column != "id"]
     by_sql(
         f"INSERT INTO runs_run (id, {', '.join(columns)}) SELECT gen_random_uuid(), {', '.join(columns)}"
         f" FROM runs_run CROSS JOIN generate_series(1, {times}) WHERE id = %s",
         run.pk,
     )
-    steps = [field.column for field in Step._meta.concrete_fields if field.column != "run_id"]
+    steps = [str(field.column) for field in Step._meta.concrete_fields if field.column != "run_id"]
     told = ", ".join(f"step.{name}" for name in steps)
     by_sql(
         f"INSERT INTO runs_step (run_id, {', '.join(steps)}) SELECT run.id, {told}"
@@ -459,6 +459,19 @@ def test_what_stands_in_line_without_a_limit_is_let_in_as_workers_get_to_it(
     house.work(runs[0])
     assert house.sweep().let_in == 1
     assert house.work(runs[2]).status == "completed", "without limits, who is free takes it out of its turn"
+
+
+def test_a_run_that_goes_on_after_its_end_takes_its_turn(
+    house: House, define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain(define("much"))
+    run = house.work(house.submit("much"))
+    assert admitted(run) == [True]
+    monkeypatch.setattr("runs.dispatch.has_room", lambda queue: False)
+    operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=0, reason="again")
+    assert admitted(run) == [False]
+    assert house.sweep().let_in == 1
+    assert house.work(run).status == "completed"
 
 
 def test_a_call_to_let_in_is_answered_once(house: House, define: Define, no_room: None) -> None:

@@ -63,6 +63,7 @@ def test_an_operator_sets_a_priority(house: House, client_of: ClientOf, films: l
     assert address in olga.get(f"/runs/{films[2].pk}/").content.decode()
     form = olga.get(address)
     assert 'name="priority" type="number"' in form.content.decode()
+    assert 'required value="0"' in form.content.decode()
     done = olga.post(address, {"priority": "7", "reason": "a customer calls"})
     assert (done.status_code, done["Location"]) == (303, f"/runs/{films[2].pk}/")
     assert [Run.objects.get(pk=run.pk).priority for run in films] == [0, 0, 7]

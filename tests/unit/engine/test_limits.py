@@ -210,4 +210,4 @@ def test_the_order_is_fair_whatever_stands_in_line(data: some.DataObject) -> Non
         left = Counter(one.line for one in heads if one.project == project)
         could = sum(min(3, count) for count in left.values()) > given_to[project]
         if could:
-            assert all(load[other] <= load[project] + 1 for other in given_to)
+            assert all(load[str(other)] <= load[project] + 1 for other in given_to)
