@@ -160,7 +160,7 @@ def project_of(user: User, slug: str | None = None) -> Project:
 
 def run(project_id: UUID, run_id: UUID) -> Run:
     """A run with its requester and its hold. One query; raises `NotFound`, or `Gone` if retention has removed it."""
-    rows = Run.objects.select_related("requester", "hold__author")
+    rows = Run.objects.select_related("requester", "hold__author").annotate(was_migrated=store.was_migrated())
     found = rows.filter(project=project_id, pk=run_id).first()
     if found is None:
         raise gone_or(project_id, run_id, NotFound())
@@ -233,7 +233,8 @@ def gone_or(project_id: UUID, target: object, refusal: HitlError) -> HitlError:
 def run_mark(project_id: UUID, run_id: UUID) -> Run:
     """A run's counters and status alone, to see whether it changed. One query; raises `NotFound`."""
     told = ("version", "seq", "status", "workflow", "workflow_version", "fingerprint")
-    found = Run.objects.only(*told).filter(project=project_id, pk=run_id).first()
+    rows = Run.objects.only(*told).annotate(was_migrated=store.was_migrated())
+    found = rows.filter(project=project_id, pk=run_id).first()
     if found is None:
         raise gone_or(project_id, run_id, NotFound())
     return found
@@ -450,7 +451,7 @@ def checkpoints(run_id: UUID, *, branch: int | None, after: int, limit: int) -> 
 
 
 def checkpoint(run: Run, no: int) -> Moment:
-    """One checkpoint with its position and its parent's. Six queries; raises `UnknownCheckpoint`."""
+    """One checkpoint with its position and its parent's. Five queries, eight of a migrated run; raises `UnknownCheckpoint`."""
     found = Checkpoint.objects.defer("patch", "snapshot").filter(run=run, no=no).first()
     if found is None:
         raise store.missing_checkpoint(run.pk, no)

@@ -45,6 +45,7 @@ STEERS: Final = (
         "/erase/",
         "/retry/",
         "/health/",
+        "/migrate/",
     ),
     "/runs/bulk/",
 )  # what an operator does
@@ -124,6 +125,7 @@ def empty(stack: Stack) -> Pages:
         "inbox": "/inbox/",
         "runs": "/runs/",
         "tokens": "/tokens/",
+        "workflows": "/workflows/",
         "sign-in": "/sign-in/",
         "guide": "/styleguide",
     }

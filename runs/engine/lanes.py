@@ -234,7 +234,7 @@ class Lanes:
 
     def _leave(self, lane: str) -> None:
         here = self._lane(lane)
-        for left in ("status", "slot", "fan", "scope", "made_as"):
+        for left in ("status", "slot", "fan", "scope", "made_as", "joined"):
             if left in here:
                 self.recorder.remove([*self._at(lane), left])
 
@@ -332,6 +332,8 @@ class Lanes:
         errors = {node: error for here in lanes for node, error in here.get("errors", {}).items()}
         if errors:
             joined["errors"] = errors
+        if self.workflow.schema.is_whole:  # each part fitted the model by itself; together they may not
+            joined["joined"] = [self.node_prefix + here["node"] for here in lanes]
         self.recorder.put([*self.path, "segments", name], _segment([here["segment"] for here in lanes]))
         order = [name if lane == parts[0] else lane for lane in self.scope["order"]]
         for lane in parts:

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.conclusion import begin_more, concluded, draining
@@ -26,7 +27,7 @@ from runs.engine.lanes import Lanes, Move, finish_item, is_local, open_fan, open
 from runs.engine.patch import Recorder
 from runs.engine.position import LiveStep
 from runs.engine.routing import output_of, route, way_of
-from runs.engine.state import Write
+from runs.engine.state import Write, storable
 from runs.engine.status import TERMINAL, RunEvent, RunStatus, StepStatus, after
 from runs.engine.transition import (
     Aggregate,
@@ -51,6 +52,8 @@ from runs.errors import (
     StepError,
     StepExecuting,
 )
+
+MAX_REJECTED = 2_000  # characters of a refused update that its attempt keeps
 
 # ---- a worker's commands
 
@@ -90,9 +93,37 @@ def complete(run: Aggregate, step: LiveStep, update: Any) -> Transition:
 def resolve(run: Aggregate, step: LiveStep, update: Any) -> Resolved:
     """Check what a node returned and ask its router. Raises a `StepError`, or what the router raises."""
     schema = run.workflow_of(step.lane).schema
-    writes, values = schema.take(run.values, update)
+    try:
+        writes, values = schema.take(run.values, update)
+    except StepError as error:
+        error.facts["rejected"] = _cut(update)
+        raise
     targets = route(run, step, lambda: (schema.view(values),))
     return Resolved(writes, values, targets)
+
+
+def values_of(run: Aggregate, lane: str) -> dict[str, Any]:
+    """The state as a lane sees it, by field. Raises a `StepError`: of what a join brought together, naming where it came from."""
+    try:
+        return run.workflow_of(lane).schema.load(at.lane_state(run.position, lane))
+    except SchemaViolation as error:
+        joined = at.lane_at(run.position, lane).get("joined")
+        if not joined:
+            raise
+        raise SchemaViolation(
+            f"What {' and '.join(map(repr, joined))} have written does not fit together. {error.detail}",
+            errors=error.errors,
+            steps=list(joined),
+        ) from None
+
+
+def _cut(update: Any) -> str:
+    """What a body returned and was refused, for whoever looks for the mistake."""
+    try:
+        text = canonical.dumps(storable(update))
+    except StepError:
+        text = canonical.visible(repr(update))
+    return text if len(text) <= MAX_REJECTED else f"{text[:MAX_REJECTED]}…"
 
 
 def is_lanes_own(run: Aggregate, step: LiveStep, resolved: Resolved) -> bool:

@@ -31,7 +31,7 @@ from runs.engine.patch import Recorder
 from runs.engine.position import ARRIVED, ENDED, LIVE, Document, LiveStep
 from runs.engine.state import StateSchema
 from runs.engine.status import TERMINAL, RunEvent, RunStatus, after
-from runs.engine.transition import Aggregate, Checkpoint, Event, Moved, Transition
+from runs.engine.transition import Aggregate, Checkpoint, Event, Moved, Transition, Wait
 from runs.engine.versions import Migration
 from runs.engine.workflow import Workflow
 from runs.errors import (
@@ -101,6 +101,20 @@ def migrate(
         transition.next_steps = carried.begun
         transition.status = after(run.status, RunEvent.WOKEN)
     return transition
+
+
+def needed(facts: dict[str, Json]) -> Transition:
+    """A run waits for code from now on, or for another reason than before. Its status stays what it is."""
+    return Transition(
+        events=[Event("migration_needed", facts)],
+        wait=Wait("", "", "needs_migration", facts=facts),
+        close_waits_of=[""],
+    )
+
+
+def not_needed(version: str) -> Transition:
+    """The code is back, or there is other code to try."""
+    return Transition(events=[Event("code_is_back", {"version": version})], close_waits_of=[""])
 
 
 def on_the_way(rewound: Transition, target: Workflow, steps: Sequence[Migration], *, version: str) -> None:

@@ -11,7 +11,8 @@ state in its base. Once it splits it has segments (see `merging`), and each lane
 and `commits`, so that what one lane does to itself touches no other lane's paths, and a `status`: live (left out),
 arrived (at the join `slot`, its `step` done) or ended. A lane inside a fan-out has `fan` (how many items, finished
 results), one inside a nested workflow has a `scope` of its own. A scope without lanes has ended. `made_as`: the name that the
-node had when the step's address was made, if a migration has renamed it since.
+node had when the step's address was made, if a migration has renamed it since. `joined`: after a join, the nodes whose lanes it
+joined, where the model is validated as a whole.
 
 Leases, attempts, open waits and approvals are not in it: they are rows, and every live step of a position is stored as to
 do. Outside of the document a lane is named by its path: `0`, `4f0c.../0` in a nested workflow, `0#3` for the item of a

@@ -84,7 +84,7 @@ class StateSchema:
         self.fields = model.model_fields
         self.appending = frozenset(name for name, info in self.fields.items() if append in info.metadata)
         self.editors = {name: _editors_of(info) for name, info in self.fields.items()}
-        self._whole = bool(
+        self.is_whole = bool(
             model.__pydantic_decorators__.model_validators
             or model.__pydantic_post_init__
             or model.model_config.get("frozen")
@@ -157,6 +157,13 @@ class StateSchema:
                 f"The stored state does not fit {self.model.__name__}.", errors=problems_of(error)
             ) from None
         return dict(value.__dict__)
+
+    def load_to_edit(self, document: Mapping[str, Json]) -> dict[str, Any]:
+        """The same for an edit by a person, who may be about to mend a state that does not fit: as it is stored then."""
+        try:
+            return self.load(document)
+        except SchemaViolation:
+            return dict(document)
 
     def view(self, values: dict[str, Any]) -> BaseModel:
         """The state as one node sees it: its own, since every field is copied when it is first touched."""
@@ -242,7 +249,7 @@ class StateSchema:
         """Validated Python values of an update: per key, or with a model validated as a whole, of all that changes."""
         given = {key: list(value) if key in appended else value for key, value in update.items()}
         try:
-            if self._whole:
+            if self.is_whole:
                 return self._python_of_whole(values, given, appended)
             return {key: self._assigned(values, key, value) for key, value in given.items()}
         except ValidationError as error:

@@ -57,7 +57,7 @@ CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
         "approved_digest": "",
     },
     Signal: {"payload": NOTHING, "digest": "", "sent_id": Cast(F("no"), CharField())},
-    Wait: {"occurrence": "", "race": "", "digest": "", "schema": None},
+    Wait: {"occurrence": "", "race": "", "digest": "", "schema": None, "facts": None},
     Child: {"occurrence": "", "digest": ""},
     Usage: {"occurrence": ""},
     Step: {"progress": None},

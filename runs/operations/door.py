@@ -169,7 +169,8 @@ def aggregate(
         facts.executing = frozenset(executing.values_list("address", flat=True))
     acting = lane if address is None else at.lane_of(document, address)
     if acting is not None:
-        facts.values = facts.workflow_of(acting).schema.load(at.lane_view(document, acting).state)
+        schema, seen = facts.workflow_of(acting).schema, at.lane_view(document, acting).state
+        facts.values = schema.load(seen) if lane is None else schema.load_to_edit(seen)
     return facts
 
 

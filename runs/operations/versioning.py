@@ -23,7 +23,6 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.merging import Conflict
 from runs.engine.migrating import Carried
-from runs.engine.transition import Event, Transition, Wait
 from runs.engine.versions import Migration, base_of
 from runs.errors import (
     Busy,
@@ -36,8 +35,7 @@ from runs.errors import (
     UnknownVersion,
     VersionElsewhere,
 )
-from runs.models import Run, WorkflowVersion
-from runs.models import Wait as WaitRow
+from runs.models import Run, Wait, WorkflowVersion
 from runs.operations.door import (
     aggregate,
     as_uuid,
@@ -50,7 +48,7 @@ from runs.operations.door import (
 )
 from runs.operations.registering import version_for
 from runs.policies import SYSTEM, Actor
-from runs.store import NEEDS_MIGRATION, At
+from runs.store import At
 
 MARKS_A_ROUND: Final = 200
 logger = logging.getLogger(__name__)
@@ -158,12 +156,7 @@ def note(*, run_id: uuid.UUID, refused: NeedsMigration) -> bool:
         mark = store.mark_of(run.pk)
         if run.is_terminal or (mark is not None and mark.facts == facts):
             return False
-        transition = Transition(
-            events=[Event("migration_needed", facts)],
-            wait=Wait("", "", NEEDS_MIGRATION, facts=facts),
-            close_waits_of=[""],
-        )
-        commit(run, transition, actor=SYSTEM)
+        commit(run, migrating.needed(facts), actor=SYSTEM)
     logger.warning("%s", refused.detail, extra={"run": str(run_id)})
     return True
 
@@ -178,7 +171,7 @@ def _move(
 
 def _carried(run: Run, target: Workflow, steps: Sequence[Migration]) -> tuple[Carried, Any]:
     facts = aggregate(run, workflow=target)
-    parked = WaitRow.objects.filter(run=run, branch=run.branch, closed_at=None, kind="approval", name="")
+    parked = Wait.objects.filter(run=run, branch=run.branch, closed_at=None, kind="approval", name="")
     asked = list(parked.values_list("address", flat=True))
     return migrating.carry(facts.position, steps, target, asked=asked), facts
 
@@ -348,5 +341,4 @@ def _lifted(run_id: uuid.UUID) -> None:
         run = store.lock_run(run_id)
         if store.mark_of(run.pk) is None:
             return
-        facts: dict[str, Json] = {"version": run.workflow_version}
-        commit(run, Transition(events=[Event("code_is_back", facts)], close_waits_of=[""]), actor=SYSTEM)
+        commit(run, migrating.not_needed(run.workflow_version), actor=SYSTEM)

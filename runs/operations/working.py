@@ -256,7 +256,7 @@ class Slice:
         schema = self.run.workflow_of(lane).schema
         try:
             if not self.run.values:
-                self.run.values = schema.load(at.lane_state(self.run.position, lane))
+                self.run.values = machine.values_of(self.run, lane)
         except StepError as error:
             return Failed(error, _facts_of(error), self.workflow.nodes[held.step.node].retry)
         context = Context(

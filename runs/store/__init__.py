@@ -124,6 +124,7 @@ from runs.store.versions import (
     runs_without_code,
     version_at,
     versions_of_live_runs,
+    was_migrated,
 )
 from runs.store.waits import add_signal, answered, free_signals, open_waits, waiting_steps
 from runs.store.weights import PATCH_OVERHEAD, Weights
@@ -248,4 +249,5 @@ __all__ = [
     "visible_child",
     "waiting_steps",
     "wake_all",
+    "was_migrated",
 ]

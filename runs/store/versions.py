@@ -167,8 +167,16 @@ def _at(places: Sequence[At], prefix: str = "") -> Q:
 # ---- checkpoints
 
 
+def was_migrated() -> Exists:
+    """Of a query of runs: whether each was ever migrated."""
+    return Exists(Migrated.objects.filter(run=OuterRef("pk")))
+
+
 def version_at(run: Run, checkpoint: int) -> str:
-    """The version as which a checkpoint is stored. One query for a run that was never migrated, else three."""
+    """The version as which a checkpoint is stored. One query for a run that was never migrated, else three; none for a run that
+    was read with `was_migrated` and was not."""
+    if not getattr(run, "was_migrated", True):
+        return run.workflow_version
     rows = Migrated.objects.filter(run=run)
     moves = [Move(row.branch, row.checkpoint, row.from_version, row.to_version) for row in rows]
     line = lineage_at(run.pk, checkpoint) if moves else {}

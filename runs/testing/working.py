@@ -185,7 +185,7 @@ class _Turn(_InHand):
         row, step, lane = self.held.step, self.step, self.step.lane
         node, schema = facts.workflow.nodes[step.node], facts.workflow_of(lane).schema
         try:
-            values = schema.load(at.lane_state(facts.position, lane))
+            values = machine.values_of(facts, lane)
         except StepError as error:
             return Failed(error, _facts_of(error), node.retry), False
         branch = self.world.book.get(BranchRow, run=self.run.id, no=self.run.branch)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 
 from tests.acceptance.faults import kill_child
 from tests.acceptance.invariants import assert_invariants
-from tests.acceptance.site import Site, fresh_name
+from tests.acceptance.site import PATIENCE, Site, fresh_name
 from tests.kit.flows.night import CHAIN
 from tests.kit.waiting import until
 from tests.sizes import size
@@ -124,3 +125,88 @@ def test_a_sweeper_killed_is_replaced_by_another_one(site: Site) -> None:
     site.stack.start_sweeper()
     assert site.stack.end("sweeper2") == 0
     assert_invariants(site, run_id, expected=["WorkerLostError"])
+
+
+def deploy(site: Site, code: str, *names: str) -> None:
+    """Exchange these processes for ones that have this code (tests/kit/flows/deployed.py)."""
+    site.stack.env["DEPLOYED"] = code
+    for name in names:
+        if name in site.stack.children:
+            site.stack.end(name, grace=60)
+        if name == "sweeper":
+            site.stack.start_sweeper()
+        else:
+            site.stack.start_worker(name)
+    until(
+        lambda: _workers_with(site, code) >= len(set(names) - {"sweeper"}),
+        seconds=PATIENCE,
+        what=f"workers with {code} are there",
+    )
+
+
+def _workers_with(site: Site, code: str) -> int:
+    version = [["deployed", code.rstrip("x-")]]
+    rows = site.sql("SELECT code FROM runs_workerchild WHERE gone_at IS NULL AND leaving_at IS NULL")
+    return sum(
+        1 for row in rows if [found[:2] for found in row["code"]["has"] if found[0] == "deployed"] == version
+    )
+
+
+def reasons(site: Site, run_id: str) -> list[str]:
+    return [one["kind"] for one in site.run(run_id)["waiting_for"]]
+
+
+@pytest.fixture
+def at_version_1(site: Site) -> Iterator[Site]:
+    """The shared site, which is given back as it was."""
+    yield site
+    deploy(site, "1", "sweeper", "w1", "w2")
+    del site.stack.env["DEPLOYED"]
+
+
+def test_c80_c82_two_versions_are_deployed_one_after_the_other_over_parked_runs(at_version_1: Site) -> None:
+    """Rolling: w2 is new while w1 is old; then all are; then the new code lacks a migration; then the old code is back."""
+    site = at_version_1
+    left, moved, stuck = (site.start("deployed", note=note) for note in ("left", "moved", "stuck"))
+    for run_id in (left, moved, stuck):
+        site.approval(run_id)
+    deploy(site, "2", "w2")
+    site.approve(left)
+    assert site.wait(left)["state"]["log"] == ["begin 1", "last 1"], "w2 left it to w1"
+    deploy(site, "2", "w1", "sweeper")
+    asked = site.approve(moved)
+    ended = site.wait(moved)
+    assert (ended["workflow_version"], ended["state"]["log"]) == ("2", ["begin 1", "last 2"])
+    assert site.kinds(moved).count("state_migrated") == 1
+    assert site.one("SELECT count(*) FROM runs_approval WHERE run_id = %s", moved) == 1
+    assert site.one("SELECT status FROM runs_approval WHERE id = %s", asked["id"]) == "decided"
+    deploy(site, "2-", "w1", "w2", "sweeper")
+    until(
+        lambda: reasons(site, stuck) == ["approval", "needs_migration"],
+        seconds=PATIENCE,
+        what="the sweeper has found it",
+    )
+    assert site.run(stuck)["waiting_for"][1]["code"] == "migration_missing"
+    assert not any(step["crashes"] or step["failures"] for step in site.steps(stuck))
+    deploy(site, "1", "w1")
+    until(lambda: reasons(site, stuck) == ["approval"], seconds=PATIENCE, what="its code is back")
+    site.approve(stuck)
+    assert site.wait(stuck)["workflow_version"] == "1"
+    assert_invariants(site, left, moved, stuck)
+
+
+def test_c82_a_worker_whose_graph_changed_without_a_version_does_not_start(at_version_1: Site) -> None:
+    site = at_version_1
+    run_id = site.start("deployed")
+    site.approval(run_id)
+    site.stack.end("w2", grace=60)
+    site.stack.env["DEPLOYED"] = "1x"
+    refused = site.stack.start_worker("w2")
+    assert refused.wait(60)
+    assert refused.status not in (0, None)
+    assert "node ask is now confirm (renamed?)" in site.stack.log("w2")
+    site.approve(run_id)
+    assert site.wait(run_id)["state"]["log"] == ["begin 1", "last 1"]
+    site.stack.children.pop("w2")
+    told = site.one("SELECT refused FROM runs_workflowversion WHERE name = 'deployed' AND version = '1'")
+    assert "edge begin -> confirm is new" in told["changes"]

@@ -30,6 +30,8 @@ ON_RUN: list[tuple[str, str, Any]] = [
     ("GET", "runs/{id}/branches", None),
     ("PATCH", "runs/{id}/branches/1", {"label": "x"}),
     ("GET", "runs/{id}/compare", None),
+    ("POST", "runs/{id}/migrate", {"reason": "x"}),
+    ("POST", "runs/{id}/migrate/preview", {}),
     ("POST", "runs/{id}/cancel", None),
     ("POST", "runs/{id}/priority", {"priority": 1}),
     ("POST", "runs/{id}/hold", {"reason": "x"}),

@@ -198,6 +198,7 @@ PLAIN = {
     "JournalEntry": {"kind"},
     "Message": {"type"},
     "Notice": {"topic"},
+    "Migrated": {"from_version", "to_version"},
     "Revision": set(),
     "Signal": {"name", "sender"},
     "Step": {"address", "lane", "node", "status", "overdue"},

@@ -1,4 +1,4 @@
-"""Change of code under parked runs (C80, C82, C84; K7): pinned, migrated once, or waiting for code, never lost and never asked twice."""
+"""Change of code under parked runs (C80, C82, C84; K7): pinned, migrated once, or waiting for code."""
 
 from __future__ import annotations
 
@@ -600,6 +600,7 @@ def test_an_operator_migrates_a_run_whose_code_is_still_there(house: House) -> N
     run.refresh_from_db()
     assert (run.workflow_version, run.status, open_approval(run).pk) == ("2", "waiting", approval.pk)
     checkpoint = Checkpoint.objects.get(run=run, no=run.head)
+    assert checkpoint.author is not None
     assert (checkpoint.kind, checkpoint.author["name"], checkpoint.reason) == ("migration", "olga", "fixed")
     with pytest.raises(StaleVersion):
         operations.migrate(actor=house.olga, run_id=run.pk, to="1", reason="x", version=run.version - 1)
@@ -638,7 +639,6 @@ def test_a_run_whose_step_executes_is_not_migrated(house: House) -> None:
 
 
 def test_a_failed_run_is_migrated_to_where_it_is_mended_and_retried(house: House) -> None:
-    seen: Seen = []
     flow = Workflow(NAME, version=1, state=First)
 
     @flow.node

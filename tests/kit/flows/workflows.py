@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
+from tests.kit.flows.deployed import deployed
 from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
 from tests.kit.flows.limited import by_name, on_card, single
 from tests.kit.flows.mill import mill
@@ -21,6 +22,7 @@ __all__ = [
     "crew",
     "deadly",
     "deep",
+    "deployed",
     "echo",
     "fast_slow",
     "gated",

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runs.engine import Workflow, canonical, lanes, machine, patch
+from runs.engine import Workflow, canonical, lanes, machine, migrating, patch
 from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
 from runs.engine.status import LIVE_STEPS, TERMINAL, RunEvent, RunStatus, StepStatus, after
 from runs.engine.transition import Aggregate, Transition
+from runs.engine.versions import Migration
 from runs.engine.waits import Place, Satisfied, Wanted
 
 
@@ -111,7 +112,10 @@ class Tape:
         first, *line = self.line(no)
         document = canonical.loads(first.document)
         for point in line:
-            document = patch.apply(document, canonical.loads(point.ops))
+            if point.kind == "migration":  # stored whole
+                document = canonical.loads(point.document)
+            else:
+                document = patch.apply(document, canonical.loads(point.ops))
         return document
 
     # ---- what happens
@@ -191,6 +195,17 @@ class Tape:
     def answer(self, outcome: str = "approve", **decision: Json) -> Transition:
         told = {"by": {"user": "frida"}, "comment": "", "actions": [], **decision}
         return self.take(machine.answer(self.run, self.step, outcome, told), "answer")
+
+    def migrate(self, steps: Sequence[Migration], to: Workflow) -> Transition:
+        """The run goes on with another version; on any error it stays as it is."""
+        there = copy.copy(self.run)
+        there.workflow = to
+        asked = [address for address, kind in self.waits.items() if kind == "approval"]
+        carried = migrating.carry(self.run.position, steps, to, asked=asked)
+        transition = migrating.migrate(there, carried, steps, version=to.version, reason="test")
+        self.run.workflow, self.run.position = to, carried.position
+        self.run.values = to.schema.load(at.state(carried.position)) if self.run.values else {}
+        return self.take(transition, "migrate")
 
     def rewind(self, no: int, changes: Mapping[str, Json] | None = None) -> Transition:
         """Go back; on any error the run stays as it is."""

@@ -17,7 +17,8 @@ from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
 from runs.engine.status import RUN, TERMINAL, RunEvent, RunStatus, StepStatus
 from runs.engine.transition import Transition
-from runs.errors import AlreadyTerminal, HitlError, NothingToRun, StepError, Unprocessable
+from runs.engine.versions import Migration
+from runs.errors import AlreadyTerminal, HitlError, NothingToRun, StepError, StepExecuting, Unprocessable
 from tests.unit.engine.documents import TEXTS
 from tests.unit.engine.graphs import Edges, sensible_graphs
 from tests.unit.engine.tape import Tape
@@ -297,6 +298,29 @@ class Run(RuleBasedStateMachine):
         assert [row.step for row in tape.live] == live
         assert tape.head == (no if changes is None else len(tape.points) - 1)
         assert not tape.waits
+
+    @precondition(lambda self: self.tape.status not in TERMINAL - {RunStatus.FAILED})
+    @rule(mark=TEXTS)
+    def migrate(self, mark: str) -> None:
+        """At any moment: what is live, waited for and asked stays so; only the state and the code are others."""
+        tape, steps = (
+            self.tape,
+            [Migration("story", "1", "2", lambda document: {**document, "anything": mark})],
+        )
+        before, status, points = self.told(), tape.status, len(tape.points)
+        waits, live = dict(tape.waits), [(row.step, row.status) for row in tape.live]
+        if tape.run.executing:
+            with pytest.raises(StepExecuting):
+                tape.migrate(steps, self.workflow)
+            assert self.told() == before
+            return
+        told = tape.migrate(steps, self.workflow)
+        assert [made.kind for made in told.events] == ["state_migrated"]
+        assert (tape.status, dict(tape.waits)) == (status, waits)
+        assert [(row.step, row.status) for row in tape.live] == live
+        assert len(tape.points) == points + 1
+        if at.lanes(tape.run.position):
+            assert tape.state["anything"] == mark
 
     @precondition(lambda self: not self.tape.ended)
     @rule(rarely=st.integers(0, 7))
