@@ -22,6 +22,7 @@ SILENT_AFTER: Final = timedelta(seconds=5)  # past the end of a lease
 LATE_AFTER: Final = timedelta(seconds=20)  # past a due time
 SWEEPER: Final = "sweeper"  # names of beats
 HOUSEKEEPING: Final = "retention"
+SENDER: Final = "deliver"
 SWEEPER_LATE: Final = timedelta(seconds=15)  # it looks once a second
 HOUSEKEEPING_LATE: Final = timedelta(hours=1)  # it starts every ten minutes
 RUNS_AT_WORK: Final = (RunStatus.QUEUED, RunStatus.RUNNING)
@@ -129,12 +130,13 @@ def workers(project_id: UUID) -> list[WorkerRow]:
 
 
 def stuck(project_id: UUID) -> list[Stuck]:
-    """The runs that have stood still the longest, of each reason at most `SHOWN`. Four queries."""
+    """The runs that have stood still the longest, of each reason at most `SHOWN`. Five queries."""
     now = store.now()
     found = [
         *_silent(project_id, before=now - SILENT_AFTER),
         *_forgotten(project_id, before=now - FORGOTTEN_AFTER),
         *_late(project_id, before=now - LATE_AFTER),
+        *_without_code(project_id),
     ]
     return sorted(found, key=lambda one: one.since)
 
@@ -174,11 +176,12 @@ def _forgotten(project_id: UUID, *, before: datetime) -> list[Stuck]:
         run__project=project_id,
         run__status__in=RUNS_AT_WORK,
         run__error__isnull=True,
+        run__admitted_at__isnull=False,  # others stand in line
         run__updated_at__lt=before,
         run__branch=F("branch"),
         status=StepStatus.READY,
         created_at__lt=before,
-    ).select_related("run")
+    ).exclude(Exists(_marks(OuterRef("run"))))
     return [
         Stuck(
             step.run,
@@ -187,7 +190,7 @@ def _forgotten(project_id: UUID, *, before: datetime) -> list[Stuck]:
             "no worker takes it",
             "Look whether workers run, and have this version of the workflow.",
         )
-        for step in rows.order_by("run__updated_at")[:SHOWN]
+        for step in rows.select_related("run").order_by("run__updated_at")[:SHOWN]
     ]
 
 
@@ -208,6 +211,24 @@ def _late(project_id: UUID, *, before: datetime) -> list[Stuck]:
     ]
 
 
+def _without_code(project_id: UUID) -> list[Stuck]:
+    rows = Wait.objects.filter(run__project=project_id, kind=store.NEEDS_MIGRATION, closed_at=None)
+    return [
+        Stuck(
+            wait.run,
+            wait.node,
+            wait.opened_at,
+            f"no worker has version {wait.run.workflow_version} of its workflow any more",
+            "Its page has the three ways out: that version again, a migration, a rewind.",
+        )
+        for wait in rows.select_related("run").order_by("opened_at")[:SHOWN]
+    ]
+
+
+def _marks(run: OuterRef) -> QuerySet[Wait]:
+    return Wait.objects.filter(run=run, kind=store.NEEDS_MIGRATION, closed_at=None)
+
+
 _WAITED: Final = {"approval": "approval", "retry": "retry", "timer": "timer", "signal": "wait for a signal"}
 
 
@@ -219,7 +240,7 @@ def _steps(*statuses: str) -> QuerySet[Step]:
 
 
 def _waits() -> QuerySet[Wait]:
-    return Wait.objects.filter(run=OuterRef("pk"), closed_at=None)
+    return Wait.objects.filter(run=OuterRef("pk"), closed_at=None).exclude(kind=store.NEEDS_MIGRATION)
 
 
 def _approvals() -> QuerySet[Approval]:

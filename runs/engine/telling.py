@@ -36,14 +36,18 @@ TELLINGS: Final[Mapping[str, Telling]] = {
     "approval_opened": Telling("approval.opened", ASKED, CANDIDATES),
     "approval_reminded": Telling("approval.reminded", ASKED, CANDIDATES),
     "approval_escalated": Telling("approval.escalated", ASKED, CANDIDATES),
+    "approval_passed_on": Telling("approval.opened", ASKED, CANDIDATES),  # to the next stage
     "approval_decided": Telling("approval.decided", DECIDED, REQUESTER),
     "approval_expired": Telling("approval.expired", DECIDED, REQUESTER),
     "run_completed": Telling("run.completed", ENDED, REQUESTER),
     "run_failed": Telling("run.failed", FAILED, OPERATORS),
     "run_cancelled": Telling("run.cancelled", ENDED, REQUESTER),
-    "run_needs_attention": Telling("run.needs_attention", FAILED, OPERATORS),
+    "approval_unanswerable": Telling("run.needs_attention", FAILED, OPERATORS),
+    "migration_needed": Telling("run.needs_attention", FAILED, OPERATORS),
 }
-TYPES: Final = tuple(telling.type for telling in TELLINGS.values())  # what an endpoint may choose from
+TYPES: Final = tuple(
+    dict.fromkeys(telling.type for telling in TELLINGS.values())
+)  # what an endpoint may choose from
 TEST: Final = "endpoint.test"
 DIGEST: Final = "digest"
 DISABLED: Final = "endpoint.disabled"
@@ -73,11 +77,11 @@ def decision_told(payload: Mapping[str, Json]) -> dict[str, Json]:
     return {name: payload.get(name) for name in ("outcome", "by", "reason", "at", "edited")}
 
 
-def error_told(payload: Mapping[str, Json]) -> dict[str, Json]:
-    """What others learn of a failure: its code and the step. The message may quote anything."""
+def error_told(kind: str, payload: Mapping[str, Json]) -> dict[str, Json]:
+    """What others learn of a failure, or of what needs somebody: its code and the step. The message may quote anything."""
     error = payload.get("error")
     if not isinstance(error, Mapping):
-        return {"code": "error"}
+        return {"code": kind}
     return {name: error[name] for name in ("code", "step") if error.get(name)}
 
 

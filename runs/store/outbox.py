@@ -9,8 +9,10 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connection
 
+from runs import workflows
 from runs.engine import canonical, telling
 from runs.engine.canonical import Json
+from runs.engine.redaction import marks
 from runs.engine.telling import TOPICS, Telling
 from runs.models import Approval, Event, Run
 from runs.models.delivery import MAILED
@@ -20,6 +22,7 @@ APPROVAL_FACTS: Final = (
     "id",
     "node",
     "title",
+    "document",
     "version",
     "digest",
     "risk",
@@ -48,7 +51,7 @@ def tell(run: Run, events: Sequence[Event], *, actor: Json = None) -> None:
 
 def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor: Json) -> None:
     asked = _approval(payload)
-    title = telling.headline(how.type, title=asked.title if asked else "", workflow=run.workflow)
+    title = telling.headline(how.type, title=_title(run, asked) if asked else "", workflow=run.workflow)
     inside = run.parent_id is not None and how.topic == telling.ENDED
     own = telling.ENDED if how.audience == telling.OPERATORS else how.topic
     with connection.cursor() as cursor:
@@ -81,6 +84,15 @@ def _approval(payload: dict[str, Json]) -> Approval | None:
     return Approval.objects.only(*APPROVAL_FACTS).get(pk=named) if named else None
 
 
+def _title(run: Run, asked: Approval) -> str:
+    """What is asked, in the workflow's words; they may quote what some must not see, and a message goes to many."""
+    workflow = workflows.find(run.workflow, run.workflow_version)
+    schemas: list[Json] = [None if workflow is None else workflow.shape, asked.content["actions"]]
+    if workflow is None or next(marks(schemas), None) is not None:
+        return f"{asked.node} of {run.workflow}"
+    return asked.title
+
+
 def body_of(
     run: Run, event: Event, how: Telling, payload: dict[str, Json], asked: Approval | None
 ) -> dict[str, Json]:
@@ -101,7 +113,7 @@ def body_of(
         data["approval"] = {
             "id": str(asked.pk),
             "node": asked.node,
-            "title": asked.title,
+            "title": _title(run, asked),
             "version": asked.version,
             "digest": asked.digest,
             "risk": asked.risk,
@@ -113,7 +125,7 @@ def body_of(
     if how.topic == telling.DECIDED:
         data["decision"] = telling.decision_told(payload)
     if how.topic == telling.FAILED:
-        data["error"] = telling.error_told(payload)
+        data["error"] = telling.error_told(event.kind, payload)
     return {"type": how.type, "timestamp": event.at.isoformat(), "data": data}
 
 

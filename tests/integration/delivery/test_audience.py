@@ -81,7 +81,8 @@ def say(run: Run, kind: str, **payload: Any) -> None:
     [
         ("approval_reminded", "approval.reminded", "asked"),
         ("approval_escalated", "approval.escalated", "asked"),
-        ("run_needs_attention", "run.needs_attention", "failed"),
+        ("approval_passed_on", "approval.opened", "asked"),
+        ("migration_needed", "run.needs_attention", "failed"),
     ],
 )
 def test_an_event_is_told_by_its_kind_whoever_writes_it(
@@ -91,7 +92,7 @@ def test_an_event_is_told_by_its_kind_whoever_writes_it(
     hook.endpoint.events = [type]
     hook.endpoint.save()
     say(run, kind, **({"approval": str(approval.pk)} if topic == "asked" else {"error": {"code": "x"}}))
-    message = Message.objects.get(type=type)
+    message = Message.objects.filter(type=type).latest("seq")
     assert message.deliveries.get().endpoint_id == hook.endpoint.pk
     told = set(message.notices.values_list("user__username", "topic"))
     assert told == ({("frida", topic), ("felix", topic)} if topic == "asked" else {("olga", topic)})
