@@ -26,13 +26,12 @@ def main() -> int:
     unknown = [name for name in wanted if name not in ROWS]
     if unknown:
         parser.error(f"there is no row {unknown[0]!r}")
-    rows = measured(wanted, quick=told.quick)
+    rows = measured(wanted, quick=told.quick, output=told.output)
     print(table(rows))
     print("Left out here, see `make bench-data`: " + "; ".join(AT_SIZE))
     left = [name for name in ROWS if name not in wanted]
     if left:
         print("Left out by --only: " + ", ".join(left))
-    write(rows, told.output)
     missed = [row.name for row in rows if row.ok is False]
     print(
         f"{told.output}: {len(rows)} rows; "
@@ -41,7 +40,8 @@ def main() -> int:
     return 0
 
 
-def measured(wanted: list[str], *, quick: bool) -> list[Row]:
+def measured(wanted: list[str], *, quick: bool, output: Path) -> list[Row]:
+    """Written after each group of rows: what was measured is not lost to what comes after it."""
     cluster = Cluster()
     rows: list[Row] = []
     try:
@@ -54,6 +54,7 @@ def measured(wanted: list[str], *, quick: bool) -> list[Row]:
         for name in wanted:
             begun = time.monotonic()
             rows += ROWS[name](bench)
+            write(rows, output)
             _say(f"{name}: {time.monotonic() - begun:.0f} s, load {os.getloadavg()[0]:.1f}")
     finally:
         cluster.stop()

@@ -6,6 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,14 @@ def grown(count: int) -> dict[str, Any]:
     return {"run": str(run.pk), "gaps": took, "written": written, "bytes": stored()}
 
 
+def weight(count: int) -> float:
+    """Bytes that a plain step adds to all tables and indexes, as written."""
+    worked(submitted("bench_steps", left=3))
+    before = stored()
+    worked(submitted("bench_steps", left=count))
+    return (stored() - before) / count
+
+
 def stored() -> int:
     """Bytes of all our tables that belong to runs, with their indexes."""
     with connection.cursor() as cursor:
@@ -143,7 +152,11 @@ def stored() -> int:
 def reads(run: str, numbers: Sequence[int]) -> list[list[float]]:
     """Milliseconds to the state at each of these checkpoints."""
     found = Run.objects.get(pk=run)
-    return [timed(lambda no=no: at.state(store.read_position(found.pk, no)), 10) for no in numbers]
+    return [timed(partial(_state_at, found, no), 10) for no in numbers]
+
+
+def _state_at(run: Run, no: int) -> dict[str, Any]:
+    return at.state(store.read_position(run.pk, no))
 
 
 def history(run: str, limit: int) -> list[float]:
@@ -195,9 +208,10 @@ def rate(runs: list[str]) -> float:
 
 
 def parked(depth: int, kib: int) -> dict[str, Any]:
-    """An open approval of a run that has made so many steps."""
-    run = worked(submitted("bench_asked", left=depth, kib=kib))
-    approval = Approval.objects.get(run=run, status="open")
+    """An open approval of a run that has made so many steps. The workers beside drive it there."""
+    run = submitted("bench_asked", left=depth, kib=kib)
+    while (approval := Approval.objects.filter(run=run, status="open").first()) is None:
+        time.sleep(0.01)
     return {
         "id": str(approval.pk),
         "version": approval.version,
@@ -241,13 +255,14 @@ def listed(times: int) -> dict[str, list[float]]:
     asked = queries.Asked(ME.user, frozenset({"bench"}), reviewer=True)
     pages: dict[str, list[float]] = {"inbox": [], "runs": [], "runs by status": []}
     after: Any = None
+    project = ME.project.pk
     for _ in range(times):
-        pages["inbox"] += timed(lambda: queries.inbox(ME.project.pk, asked, limit=50), 1)
-        pages["runs"] += timed(lambda after=after: queries.runs(ME.project.pk, after=after, limit=50), 1)
+        pages["inbox"] += timed(partial(queries.inbox, project, asked, limit=50), 1)
+        pages["runs"] += timed(partial(queries.runs, project, after=after, limit=50), 1)
         pages["runs by status"] += timed(
-            lambda after=after: queries.runs(ME.project.pk, status="waiting", after=after, limit=50), 1
+            partial(queries.runs, project, status="waiting", after=after, limit=50), 1
         )
-        last = queries.runs(ME.project.pk, after=after, limit=50).rows[-1]
+        last = queries.runs(project, after=after, limit=50).rows[-1]
         after = (last.created_at, last.pk)
     return pages
 
@@ -256,7 +271,7 @@ if __name__ == "__main__":
     operations.register_workflows()
     ME = actor()
     operations.worker()
-    measured = (steps, calls, wire, lanes, grown, reads, history, rewinds, forks)
+    measured = (steps, calls, wire, lanes, weight, grown, reads, history, rewinds, forks)
     beside = (submit, left, rate, parked, decide, token, listed)
     answer({case.__name__: case for case in (*measured, *beside)})
     operations.leave()

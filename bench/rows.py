@@ -203,6 +203,7 @@ def thousand(bench: Bench) -> list[Row]:
     """1,000 steps that append 1 KiB each: bytes, growth of a step, reads, history, rewind and fork."""
     with bench.apart("grown") as ours:
         told = ours.ask("grown", count=1000)
+        plain = ours.ask("weight", count=1000)
         run = told["run"]
         mebibytes = told["bytes"] / 2**20
         reads = ours.ask("reads", run=run, numbers=[1000, 500, 10])
@@ -226,6 +227,7 @@ def thousand(bench: Bench) -> list[Row]:
             mebibytes <= 4,
         ),
         Row("the same as written, before any vacuum", "MiB", told["written"] / 2**20),
+        Row("a plain step, as written", "bytes", plain),
         within(
             Row(
                 "step 1,000 against step 10",
@@ -402,8 +404,9 @@ def idle(bench: Bench) -> list[Row]:
     """What a worker and a sweeper ask when there is nothing to do, and how much memory a worker's processes take."""
     seconds = bench.times(20, 8)
     rows = []
+    bench.cluster.forget_hints()  # of runs that were driven by hand
     with bench.working("idle", children=1) as started:
-        time.sleep(2)
+        time.sleep(4)
         fastest = _fastest(bench, seconds)
         rows.append(within(Row("idle worker: its most frequent query", "/s", fastest), "1", fastest <= 1.05))
         largest = max(_rss(pid) for pid in _family(started["idle"].pid))

@@ -80,7 +80,7 @@ asked = looped(
 )
 
 
-@asked.approval(reviewers=["bench"])
+@asked.approval(reviewers=["bench"], requester_may_decide=True)
 def confirm(state: Asked, ctx: Any) -> Action:
     return Action("pay", {"amount": 1})
 

@@ -19,13 +19,17 @@ begun: list[float] = []
 
 def app(queue: str) -> Any:
     client = Absurd(ADDRESS, queue_name=queue)
-
-    @client.register_task("count", queue=queue)
-    def count(params: Any, ctx: Any) -> None:
-        for number in range(params["left"]):
-            ctx.step(f"step-{number}", lambda: begun.append(time.perf_counter()))
-
+    client.register_task("count", queue=queue)(count_down)
     return client
+
+
+def count_down(params: Any, ctx: Any) -> None:
+    for number in range(params["left"]):
+        ctx.step(f"step-{number}", stamp)
+
+
+def stamp() -> None:
+    begun.append(time.perf_counter())
 
 
 def steps(count: int) -> list[float]:

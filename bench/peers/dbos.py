@@ -17,15 +17,17 @@ config: Any = {"name": "bench", "system_database_url": ADDRESS, "log_level": "ER
 DBOS(config=config)
 
 
-@DBOS.step()
-def one() -> None:
+def stamp() -> None:
     begun.append(time.perf_counter())
 
 
-@DBOS.workflow()
-def count_down(left: int) -> None:
+def loop(left: int) -> None:
     for _ in range(left):
         one()
+
+
+one: Any = DBOS.step(name="one")(stamp)
+count_down: Any = DBOS.workflow(name="count_down")(loop)
 
 
 def steps(count: int) -> list[float]:

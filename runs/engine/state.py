@@ -172,10 +172,6 @@ class StateSchema:
 
     # ---- updates from nodes and people
 
-    def writes(self, values: dict[str, Any], update: Json) -> list[Write]:
-        """Check a node's partial update; `values` is the state before. Raises `StateNotStorable` or `SchemaViolation`."""
-        return self.take(values, update)[0]
-
     def _told(self, update: Any) -> dict[str, Any]:
         """What a node returned, as keys and values."""
         if isinstance(update, self._view_class):
@@ -195,7 +191,8 @@ class StateSchema:
         return update
 
     def take(self, values: dict[str, Any], update: Json) -> tuple[list[Write], dict[str, Any]]:
-        """`writes`, and the Python values after them; `values` stays as it is."""
+        """Check a node's partial update: what it writes, and the Python values after it; `values`, those before, stay as they
+        are. Raises `StateNotStorable` or `SchemaViolation`."""
         if update is None:
             return [], dict(values)
         writes, after = self._checked(values, self._told(update), appending=self.appending)

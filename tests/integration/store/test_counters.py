@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from runs import operations, workflows
 from runs.engine import Workflow
+from runs.operations.working import Slice
+from runs.store.connection import plan_by_keys
+from runs.store.weights import BESIDE_LEAST, Weights
 from tests.integration.store.conftest import Define, Hand, House, chain_of
+from tests.integration.store.test_lanes_at_once import Trace, split, spread
+from tests.kit.racing import at_once
 from tests.kit.wire import watched
 
 STEPS = 20
@@ -64,3 +71,41 @@ def test_a_worker_adds_nothing_to_it(house: House, define: Define, tmp_path: Pat
         assert run.status == "completed"
         counted.append(traffic.trips)
     assert counted[1] - counted[0] == STEPS * (1 + calls)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 16])
+def test_lanes_that_commit_at_once_cost_a_trip_each(
+    house: House, define: Define, tmp_path: Path, lanes: int
+) -> None:
+    """Whoever waits for the run's row waits inside its statement, and lands: nobody has to come again."""
+    run, slices = split(house, spread(define("spread", state=Trace), lanes, length=6))
+    run.refresh_from_db()
+    before = run.checkpoint_no
+
+    def drive(one: Slice) -> int:
+        connection.ensure_connection()
+        plan_by_keys(connection.connection)
+        one.steps_left = 4
+        with watched(tmp_path / str(id(one))) as traffic:
+            one.drive()
+        return traffic.trips
+
+    trips = [contender.value for contender in at_once(*(partial(drive, one) for one in slices))]
+    run.refresh_from_db()
+    assert run.checkpoint_no - before == 4 * lanes
+    assert sum(trips) == 4 * lanes
+
+
+def test_of_many_lanes_one_writes_the_snapshot() -> None:
+    """The one whose commit made the patches outweigh it. The others see the same sum, and go on."""
+    crossed, behind = (Weights(patches=0, snapshot=10, fresh=False) for _ in range(2))
+    crossed.see(patches=BESIDE_LEAST + 5, snapshot=10, own=700)
+    behind.see(patches=BESIDE_LEAST + 705, snapshot=10, own=700)
+    assert crossed.wants_snapshot(1, beside=True)
+    assert not behind.wants_snapshot(1, beside=True)
+    behind.see(
+        patches=2 * BESIDE_LEAST, snapshot=10, own=1
+    )  # nobody did: whoever crosses the next multiple does
+    assert behind.wants_snapshot(1, beside=True)
+    crossed.note(patch_size=1, snapshot_size=50)
+    assert not crossed.wants_snapshot(1, beside=True)
