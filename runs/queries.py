@@ -850,7 +850,7 @@ def visits_by_node(run_id: UUID, line: Line) -> dict[str, dict[str, int]]:
     for branch, left_at in line.items():
         own |= Q(branch=branch) if left_at is None else Q(branch=branch, checkpoint__lte=left_at)
     found: dict[str, dict[str, int]] = defaultdict(dict)
-    rows = Step.objects.filter(own, run=run_id).exclude(status=StepStatus.VOID)
+    rows = Step.objects.filter(own, run=run_id, undoes__isnull=True).exclude(status=StepStatus.VOID)
     for node, status, count in rows.values_list("node", "status").annotate(count=Count("address")):
         counts = found[node.partition("/")[0]]
         counts[status] = counts.get(status, 0) + count
@@ -924,10 +924,17 @@ def stir_of(run_id: UUID) -> str:
 
 
 def effects_of(run_id: UUID) -> list[JournalEntry]:
-    """The effects ledger of a run: calls that did something to the world, oldest first. One query."""
-    return list(
-        JournalEntry.objects.filter(run=run_id).exclude(effect="none").order_by("ended_at", "ordinal")
-    )
+    """The effects ledger of a run: calls that did something to the world, or can be taken back, oldest first. One query."""
+    rows = JournalEntry.objects.filter(run=run_id).exclude(effect="none", undo=None)
+    return list(rows.order_by("ended_at", "ordinal"))
+
+
+def undone_in(run_id: UUID, calls: Iterable[JournalEntry]) -> dict[CallPlace, Step]:
+    """The steps that take back some of these calls, by call. One query, none if no call says how it is taken back."""
+    if all(call.undo is None for call in calls):
+        return {}
+    steps = store.undo_steps(run_id)
+    return {(call[0], call[1], call[2], call[3]): step for step in steps if (call := step.undoes)}
 
 
 def approvals_of(run_id: UUID) -> list[Approval]:

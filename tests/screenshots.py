@@ -38,6 +38,8 @@ STEERS: Final = (
         "/edit-state/",
         "/cancel/",
         "/priority/",
+        "/pause/",
+        "/resume/",
         "/fork/",
         "/compare/",
         "/branches/",
@@ -211,6 +213,9 @@ def steered(stack: Stack) -> Pages:
     until(partial(_asks, site, lanes, 2), seconds=60, what="both questions of the lanes")
     waits = site.start("waiter", name="signal")
     site.wait(waits, "waiting")
+    held = site.start("waiter", name="held")
+    site.wait(held, "waiting")
+    site.as_("olga").post(f"/runs/{held}/pause", json={"reason": "the bank is closed"})
     run_id, _ = asked(site, args={"amount": 1}, title="Pay one")
     assert site.rewind(run_id, 0, state={"args": {"amount": 2}}).status_code == 202
     site.approval(run_id)
@@ -233,6 +238,9 @@ def steered(stack: Stack) -> Pages:
         "retry": f"/runs/{failed}/retry/",
         "conflict": f"/runs/{clash}/",
         "signal": f"/runs/{waits}/",
+        "pause": f"/runs/{waits}/pause/",
+        "paused": f"/runs/{held}/",
+        "resume": f"/runs/{held}/resume/",
         "branches": f"/runs/{run_id}/",
         "label": f"/runs/{run_id}/branches/1/",
         "compare": f"/runs/{run_id}/compare/?branch=1&other_branch=2",

@@ -25,6 +25,7 @@ TABLE: dict[str, tuple[int, int]] = {
     "state items": (200, 5_000),
     "runs in a list": (60, 5_000),
     "lanes": (4, 16),
+    "children": (30, 300),
     "open streams": (80, 500),
     "portions of a soak": (3, 20),  # with a restart of Redis between two
     "chains of a portion": (12, 220),  # of ten steps: 50,000 steps in all, with those of the questions

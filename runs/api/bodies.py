@@ -408,7 +408,7 @@ class BulkFilter(BaseModel):
 class BulkBody(Body):
     """A verb for many runs."""
 
-    verb: Literal["rewind", "retry", "cancel"]
+    verb: Literal["rewind", "retry", "cancel", "pause", "resume"]
     filter: BulkFilter
     dry_run: Annotated[
         bool, Field(description="Only say how many, and which would be refused; say false to do it.")
@@ -450,6 +450,27 @@ class MigrateBody(MigratePreviewBody):
 
 class CancelBody(Body):
     """Why a run is cancelled."""
+
+    reason: Text = ""
+    compensate: Annotated[
+        bool,
+        Field(
+            description="Whether calls that say how are taken back first. False also ends a run that is taking back its calls."
+        ),
+    ] = True
+
+
+class PauseBody(Body):
+    """Why a run is paused."""
+
+    reason: Text = ""
+    children: Annotated[bool, Field(description="With every run below it, also those that begin later.")] = (
+        False
+    )
+
+
+class ResumeBody(Body):
+    """Why a run goes on."""
 
     reason: Text = ""
 

@@ -43,6 +43,7 @@ from runs.operations import (
     Bulk,
     CallPair,
     CallPreview,
+    CancelPreview,
     Comparison,
     ForkPreview,
     MigrationPreview,
@@ -375,6 +376,24 @@ class LineDocument(TypedDict):
 
 
 @exact
+class PausedDocument(TypedDict):
+    """A pause. with: the run above that this one is paused with."""
+
+    by: str
+    reason: str
+    since: Annotated[str, Field(description="RFC 3339.")]
+    children: Annotated[bool, Field(description="Whether everything below is paused too.")]
+    with_run: Annotated[Id | None, Field(description="The run above that it is paused with.")]
+
+
+@exact
+class EndingDocument(TypedDict):
+    status: Literal["cancelled", "failed"]
+    reason: str
+    calls: Annotated[int, Field(description="How many calls are taken back in all.")]
+
+
+@exact
 class RunDocument(RunSummary):
     """A run, whole."""
 
@@ -424,6 +443,10 @@ class RunDocument(RunSummary):
     children: Annotated[list[RelatedRun], Field(description="Runs that this one started, at most 200.")]
     forked_from: Annotated[ForkedFrom | None, Field(description="Where this run began, if it is a fork.")]
     forks: Annotated[list[ForkDocument], Field(description="Runs that began at one of this, at most 200.")]
+    paused: Annotated[PausedDocument | None, Field(description="Who paused it, and why; null if it is not.")]
+    ending: Annotated[
+        EndingDocument | None, Field(description="While it takes back its calls: what it then ends as.")
+    ]
 
     hold: Annotated[HoldDocument | None, Field(description="The legal hold it is under.")]
     erasure: Annotated[ErasureDocument | None, Field(description="By whom and why its content was erased.")]
@@ -693,7 +716,14 @@ class CallDocument(TypedDict):
     arguments: Annotated[
         str, Field(description="The arguments as canonical JSON; cut with … where that is long.")
     ]
-    undo: Annotated[str | None, Field(description="The function that would take it back.")]
+    undo: Annotated[str | None, Field(description="The function that takes it back.")]
+    taken_back: Annotated[
+        StepStatus | None,
+        Field(
+            description="Of the step that takes it back: `completed` if it is undone, `failed` if it could not be, `cancelled` "
+            "if a person left it as it is; null if nobody has begun to."
+        ),
+    ]
     usage: UsageDocument
     key: str
     reused_from: Annotated[
@@ -702,6 +732,14 @@ class CallDocument(TypedDict):
     ]
     started_at: Time
     ended_at: Time
+
+
+@exact
+class CallReference(TypedDict):
+    branch: int
+    address: str
+    name: str
+    occurrence: str
 
 
 @exact
@@ -729,6 +767,7 @@ class StepDocument(TypedDict):
     started_at: Time | None
     ended_at: Time | None
     calls: list[CallDocument]
+    undoes: Annotated[CallReference | None, Field(description="Of a step that takes a call back: that call.")]
     effects: Annotated[list[str], Field(description="Names of the calls that did something to the world.")]
 
 
@@ -845,6 +884,22 @@ class MigrationPreviewDocument(TypedDict):
     ]
     begun: Annotated[list[str], Field(description="Nodes that begin because a join need not wait any more.")]
     version: Annotated[int, Field(description="Of the run. Send it with the migration.")]
+
+
+@exact
+class CancelPreviewDocument(TypedDict):
+    """What cancelling would do. Nothing has happened yet."""
+
+    taken_back: Annotated[
+        list[CallAgain], Field(description="Calls that are taken back, the first one first.")
+    ]
+    stays: Annotated[
+        list[CallAgain],
+        Field(
+            description="Effects that stay: nothing says how they are taken back, or they are on a branch that was left."
+        ),
+    ]
+    children: Annotated[list[Id], Field(description="Runs below that are cancelled too.")]
 
 
 @exact
@@ -1202,6 +1257,8 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
         "parent": _related(queries.parent_of(run)),
         "children": [_related_run(child) for child in queries.children_of(run.pk)],
+        "paused": _paused(run),
+        "ending": _ending(run),
         "hold": _hold(queries.hold_of(run)),
         "erasure": _erasure(run),
         "forked_from": None
@@ -1209,6 +1266,25 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         else {"run": _id(run.forked_from_id), "checkpoint": run.forked_checkpoint},
         "forks": [_fork(fork) for fork in queries.forks_of(run.pk)],
     }
+
+
+def _paused(run: Run) -> PausedDocument | None:
+    if run.paused is None:
+        return None
+    told = run.paused
+    return {
+        "by": str(told["by"]),
+        "reason": told["reason"],
+        "since": told["since"],
+        "children": told["children"],
+        "with_run": told.get("with"),
+    }
+
+
+def _ending(run: Run) -> EndingDocument | None:
+    if run.ending is None:
+        return None
+    return {"status": run.ending["as"], "reason": run.ending["reason"], "calls": run.ending["calls"]}
 
 
 def _fork(fork: Run) -> ForkDocument:
@@ -1497,8 +1573,10 @@ def patch_between(before: Json, after: Json) -> list[PatchOp]:
     return [*ops, *reversed(removed)]
 
 
-def step_document(visit: Visit, spent: Mapping[CallPlace, Spent], *, sight: Sight) -> StepDocument:
-    """spent: what the calls of the run used."""
+def step_document(
+    visit: Visit, spent: Mapping[CallPlace, Spent], undone: Mapping[CallPlace, Step], *, sight: Sight
+) -> StepDocument:
+    """spent: what the calls of the run used. undone: by call, the steps that take calls back."""
     step: Step = visit.step
     sights.steps([step], sight)
     sights.calls(visit.calls, sight)
@@ -1525,12 +1603,23 @@ def step_document(visit: Visit, spent: Mapping[CallPlace, Spent], *, sight: Sigh
         "created_at": _text(step.created_at),
         "started_at": _maybe(step.started_at),
         "ended_at": _maybe(step.ended_at),
-        "calls": [call_document(call, spent) for call in visit.calls],
+        "calls": [call_document(call, spent, undone) for call in visit.calls],
+        "undoes": _reference(step),
         "effects": [call.name for call in visit.calls if call.effect != "none"],
     }
 
 
-def call_document(call: JournalEntry, spent: Mapping[CallPlace, Spent]) -> CallDocument:
+def _reference(step: Step) -> CallReference | None:
+    if step.undoes is None:
+        return None
+    branch, address, name, occurrence = step.undoes
+    return {"branch": branch, "address": address, "name": name, "occurrence": occurrence}
+
+
+def call_document(
+    call: JournalEntry, spent: Mapping[CallPlace, Spent], undone: Mapping[CallPlace, Step]
+) -> CallDocument:
+    taking = undone.get((call.branch, call.address, call.name, call.occurrence))
     effect: Any = call.effect
     kind: Any = call.kind
     undo: Any = canonical.loads(call.undo) if call.undo else {}
@@ -1544,6 +1633,7 @@ def call_document(call: JournalEntry, spent: Mapping[CallPlace, Spent]) -> CallD
         "args_digest": call.args_digest,
         "arguments": call.arguments,
         "undo": undo.get("function"),
+        "taken_back": None if taking is None else StepStatus(taking.status),
         "usage": usage_document(spent.get((call.branch, call.address, call.name, call.occurrence), Spent())),
         "key": call.call_key,
         "reused_from": call.reused_from,
@@ -1567,6 +1657,14 @@ def preview_document(preview: RewindPreview, *, sight: Sight) -> PreviewDocument
         "signals": [{"id": one.sent_id, "no": one.no, "name": one.name} for one in preview.given_back],
         "result_consumed": preview.consumed,
         "version": preview.version,
+    }
+
+
+def cancel_preview_document(preview: CancelPreview, *, sight: Sight) -> CancelPreviewDocument:
+    return {
+        "taken_back": [_call_again(call) for call in sights.previews(preview.back, sight)],
+        "stays": [_call_again(call) for call in sights.previews(preview.stays, sight)],
+        "children": [str(run.pk) for run in preview.children],
     }
 
 

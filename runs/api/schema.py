@@ -98,6 +98,8 @@ MIGRATING: Final = (
 STEERING: Final = (
     *PEOPLE,
     *WITHOUT_CODE,
+    "compensating",
+    "compensated",
     "unknown_checkpoint",
     "checkpoint_removed",
     "checkpoint_unreadable",
@@ -111,6 +113,8 @@ KEEPING: Final = ("not_found", "missing_scope", "busy", "reason_required")
 ADMINISTERING: Final = ("not_found", "missing_scope", "schema_violation", "busy")
 FORKING: Final = (
     "not_found",
+    "compensating",
+    "compensated",
     "missing_scope",
     "busy",
     *WITHOUT_CODE,

@@ -211,7 +211,9 @@ class RunSteps(Endpoint):
         page = queries.visits(run.pk, branch=wanted.branch, after=after, limit=wanted.limit)
         spent = queries.spent_in(run.pk, [step.address for step in page.rows])
         sight = sights.of(actor_of(request), run)
-        items = [documents.step_document(visit, spent, sight=sight) for visit in queries.calls_of(page.rows)]
+        visits = queries.calls_of(page.rows)
+        undone = queries.undone_in(run.pk, [call for visit in visits for call in visit.calls])
+        items = [documents.step_document(visit, spent, undone, sight=sight) for visit in visits]
         last = page.rows[-1] if page.more else None
         return rendered(
             {"items": items, "next": last and cursor_of(last.created_at, last.branch, last.address)}
@@ -416,7 +418,7 @@ class Compare(Endpoint):
 class Bulk(Endpoint):
     @described(
         operation_id="bulk",
-        summary="Rewind, retry or cancel the runs that match a filter",
+        summary="Rewind, retry, cancel, pause or resume the runs that match a filter",
         description="Look first: `dry_run` (the default) says how many runs match, and which would be refused and why. "
         "Then each run is done in a transaction of its own, in the order of ids, at most 200 a request; what is refused "
         "holds up no other run.",
@@ -512,6 +514,7 @@ class Retry(Endpoint):
             "nothing_to_run",
             "already_terminal",
             "event_not_allowed",
+            "compensated",
         ],
         examples={"The bank answers again": {"reason": "the bank answers again"}},
     )
@@ -577,16 +580,23 @@ class Cancel(Endpoint):
     @described(
         operation_id="cancel_run",
         summary="Cancel a run",
+        description="Its calls that say how are taken back first, the newest first: until then the run is `cancelling`. What "
+        "cannot be taken back is listed under `error`. Children are cancelled with it, each in the same way.",
         body=bodies.CancelBody,
         headers=[ID_PARAMETER],
         answer_headers=OF_RUN,
         answers={200: documents.RunDocument},
-        errors=["not_found", "already_terminal", "busy", "missing_scope"],
+        errors=["not_found", "already_terminal", "busy", "missing_scope", "compensating"],
+        examples={
+            "And leave everything as it is": {"reason": "settled by phone", "compensate": False},
+        },
     )
     def post(self, request: Request, id: UUID) -> Response:
         query(request, parameters.NoQuery)
         body = read(request, bodies.CancelBody)
-        run = operations.cancel(actor=actor_of(request), run_id=id, reason=body.reason)
+        run = operations.cancel(
+            actor=actor_of(request), run_id=id, reason=body.reason, compensate=body.compensate
+        )
         return _run(actor_of(request), run)
 
 
@@ -607,6 +617,61 @@ class Priority(Endpoint):
         actor = actor_of(request)
         run = operations.prioritise(actor=actor, run_id=id, priority=body.priority, reason=body.reason)
         return _run(actor, run)
+
+
+class CancelPreview(Endpoint):
+    read_scope = "runs:read"
+
+    @described(
+        operation_id="preview_cancel",
+        summary="Look at what cancelling a run would take back",
+        headers=[ID_PARAMETER],
+        answers={200: documents.CancelPreviewDocument},
+        errors=["not_found", "missing_scope"],
+    )
+    def get(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        preview = operations.preview_cancel(actor=actor_of(request), run_id=id)
+        return rendered(documents.cancel_preview_document(preview, sight=_sight(request, id)))
+
+
+class Pause(Endpoint):
+    @described(
+        operation_id="pause_run",
+        summary="Pause a run",
+        description="Steps that execute are finished and committed; nothing new begins. People may decide and signals arrive "
+        "meanwhile, what falls due becomes ready, and the run's deadline does not run.",
+        body=bodies.PauseBody,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={200: documents.RunDocument},
+        errors=["not_found", "already_terminal", "busy", "missing_scope", "compensating"],
+        examples={"With its children": {"reason": "the bank is closed", "children": True}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.PauseBody)
+        run = operations.pause(actor=actor_of(request), run_id=id, reason=body.reason, children=body.children)
+        return _run(actor_of(request), run)
+
+
+class Resume(Endpoint):
+    @described(
+        operation_id="resume_run",
+        summary="Let a paused run go on",
+        description="From where it stands; what was paused with it goes on too.",
+        body=bodies.ResumeBody,
+        headers=[ID_PARAMETER],
+        answer_headers=OF_RUN,
+        answers={202: documents.RunDocument},
+        errors=["not_found", "already_terminal", "busy", "missing_scope", "paused_above"],
+        examples={"The bank has opened": {"reason": "the bank has opened"}},
+    )
+    def post(self, request: Request, id: UUID) -> Response:
+        query(request, parameters.NoQuery)
+        body = read(request, bodies.ResumeBody)
+        run = operations.resume(actor=actor_of(request), run_id=id, reason=body.reason)
+        return _run(actor_of(request), run, status=202)
 
 
 class RunSignals(Endpoint):

@@ -114,17 +114,36 @@ def _erase_journal(run: Run) -> None:
     """What did something to the world stays as an entry of the ledger, with its key, by which the other side knows it."""
     JournalEntry.objects.filter(run=run, effect="none").delete()
     with connection.cursor() as cursor:
-        # An author may have made the occurrence of content; it is part of the key, so it gets a number.
+        # An author may have made the occurrence of content; it is part of the key, so it gets a number, also where a step
+        # says that it took the call back.
         cursor.execute(
-            """
+            f"""
+            UPDATE runs_step step SET undoes = jsonb_set(undoes, '{{3}}', to_jsonb('erased ' || counted.no))
+            FROM ({_COUNTED}) counted
+            WHERE step.run_id = %(run)s AND step.undoes
+              = jsonb_build_array(counted.branch, counted.address, counted.name, counted.occurrence)
+            """,  # our own text
+            {"run": run.pk},
+        )
+        cursor.execute(
+            f"""
             UPDATE runs_journalentry entry
-            SET result = 'null', args_digest = '', arguments = '', undo = NULL, occurrence = 'erased ' || counted.no
-            FROM (
-              SELECT branch, address, name, occurrence, row_number() OVER (ORDER BY ended_at, ordinal) AS no
-              FROM runs_journalentry WHERE run_id = %(run)s
-            ) counted
+            SET result = 'null', args_digest = '', arguments = '', occurrence = 'erased ' || counted.no,
+              undo = CASE WHEN undo IS NOT NULL THEN '{{}}' END
+            FROM ({_COUNTED}) counted
             WHERE entry.run_id = %(run)s AND entry.branch = counted.branch AND entry.address = counted.address
               AND entry.name = counted.name AND entry.occurrence = counted.occurrence
             """,
             {"run": run.pk},
         )
+        cursor.execute(
+            "UPDATE runs_step SET undoes = jsonb_set(undoes, '{3}', '\"erased\"')"
+            " WHERE run_id = %s AND undoes->>3 NOT LIKE 'erased %%'",
+            [run.pk],
+        )
+
+
+_COUNTED: Final = """
+    SELECT branch, address, name, occurrence, row_number() OVER (ORDER BY ended_at, ordinal) AS no
+    FROM runs_journalentry WHERE run_id = %(run)s
+"""

@@ -184,7 +184,7 @@ def _target(run: Run, order: Order) -> int:
     """The checkpoint that a rewind of this run goes to. At a node: where its newest visit on this branch was to do."""
     if order.checkpoint is not None:
         return order.checkpoint
-    visits = Step.objects.filter(run=run, branch=run.branch, node=order.node, undoes=None).exclude(
+    visits = Step.objects.filter(run=run, branch=run.branch, node=order.node, undoes__isnull=True).exclude(
         status="void"
     )
     newest = visits.order_by("-created_at").values_list("checkpoint", flat=True).first()

@@ -15,6 +15,7 @@ from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
+from runs.engine.transition import UNDO
 from runs.errors import (
     BadRequest,
     Compensating,
@@ -325,6 +326,7 @@ def calls_after(run: Run, checkpoint: int, *, calls: str, apart: Iterable[CallAt
     """Calls that the checkpoint cannot see, the newest of each place: what a rewind to it may reuse or make again."""
     limits, newest, apart = store.lineage_at(run.pk, checkpoint), {}, set(apart)
     rows = JournalEntry.objects.filter(run=run, kind__in=("call", "child"))
+    rows = rows.exclude(address__startswith=UNDO)
     for row in rows.order_by("branch", "ended_at", "ordinal"):
         if row.after >= limits.get(row.branch, -1) and row.name != "ctx.usage":
             newest[row.address, row.name, row.occurrence] = row
@@ -363,7 +365,9 @@ def _kept(run: Run, checkpoint: int, steps: Sequence[LiveStep]) -> list[CallPrev
 
 
 def _steps_after(run: Run, line: Line, checkpoint: int) -> list[StepPreview]:
-    rows = Step.objects.filter(run=run, branch__in=line, undoes=None).order_by("created_at", "checkpoint")
+    rows = Step.objects.filter(run=run, branch__in=line, undoes__isnull=True).order_by(
+        "created_at", "checkpoint"
+    )
     return [
         _previewed(step) for step in rows if step.status != "void" and _lies_after(line, step, checkpoint)
     ]

@@ -18,9 +18,18 @@ from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, liv
 from runs.engine.position import state as state_of
 from runs.engine.redaction import Sight
 from runs.errors import HitlError
-from runs.models import Approval, Checkpoint, Event, JournalEntry, LogLine, Run
+from runs.models import (
+    Approval,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    LogLine,
+    OperationalNote,
+    Run,
+    Step,
+)
 from runs.operations import CallPreview, RewindPreview, StepPreview
-from runs.queries import Moment
+from runs.queries import CallPlace, Moment
 from runs.store import CallAt
 from runs.templatetags import hidden, pretty, words
 from runs.web import sentence, signs
@@ -34,6 +43,14 @@ EVENTS: Final = {
     "run_completed": "completed",
     "run_failed": "failed",
     "run_cancelled": "cancelled",
+    "run_paused": "paused",
+    "run_resumed": "goes on",
+    "run_cancelling": "cancelled, once its calls are taken back",
+    "run_failing": "fails, once its calls are taken back",
+    "call_undone": "call taken back",
+    "undo_failed": "call not taken back",
+    "undo_retry_scheduled": "taking back will be tried again",
+    "undo_given_up": "taking back ended by a person",
     "run_rewound": "rewound",
     "run_retried": "retried",
     "step_completed": "step done",
@@ -126,6 +143,7 @@ class EffectRow:
     key: str
     state: str
     at: datetime | None = None
+    sign: signs.Sign = signs.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +246,14 @@ def selected(
     )
 
 
-def effect_row(entry: JournalEntry) -> EffectRow:
-    state = "done once"
-    if entry.reused_from is not None:
+def effect_row(entry: JournalEntry, undone: Mapping[CallPlace, Step]) -> EffectRow:
+    """undone: by call, the steps that take calls back."""
+    taking = undone.get((entry.branch, entry.address, entry.name, entry.occurrence))
+    sign = signs.DONE if taking is None else signs.TAKEN_BACK[taking.status]
+    state = sign.word
+    if taking is not None and taking.status == "failed":
+        state = f"{state} ({(taking.error or {}).get('message')})"
+    if entry.reused_from is not None and taking is None:
         state = f"reused from branch {entry.reused_from}" if entry.reused_from else "done by its origin"
     return EffectRow(
         entry.node,
@@ -240,6 +263,16 @@ def effect_row(entry: JournalEntry) -> EffectRow:
         entry.call_key,
         state,
         entry.ended_at,
+        sign,
+    )
+
+
+def late_effect(note: OperationalNote) -> EffectRow:
+    """A call whose result was refused, for its run had been stopped meanwhile; it has happened all the same."""
+    told = note.facts
+    result = receipt(canonical.loads(told["result"]))
+    return EffectRow(
+        told["node"], told["call"], "reversible", result, "", signs.TOO_LATE.word, note.at, signs.TOO_LATE
     )
 
 
@@ -443,7 +476,16 @@ APART: Final = "call:"
 
 def calls_again(made: Sequence[CallPreview], post: Mapping[str, str]) -> list[CallRow]:
     """Every call after the checkpoint; those that did something to the world first."""
-    rows = [
+    return sorted(_call_rows(made, post), key=lambda row: row.effect == "none")
+
+
+def calls_in_order(made: Sequence[CallPreview]) -> list[CallRow]:
+    """Calls as they are taken back, the first one first."""
+    return _call_rows(made, {})
+
+
+def _call_rows(made: Sequence[CallPreview], post: Mapping[str, str]) -> list[CallRow]:
+    return [
         CallRow(
             call.node,
             call.name if call.occurrence == "0" else f"{call.name} ({call.occurrence})",
@@ -455,7 +497,6 @@ def calls_again(made: Sequence[CallPreview], post: Mapping[str, str]) -> list[Ca
         )
         for call in made
     ]
-    return sorted(rows, key=lambda row: row.effect == "none")
 
 
 def set_apart(post: Mapping[str, str], calls: str) -> list[CallAt]:

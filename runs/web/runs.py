@@ -34,6 +34,7 @@ VIEWS: Final = {
     "": "All",
     "running": "Running",
     "waiting": "Waiting",
+    "paused": "Paused",
     "completed": "Completed",
     "failed": "Failed",
     "cancelled": "Cancelled",
@@ -132,10 +133,9 @@ def _list_url(**parameters: str) -> str:
 def _bulk_links(**told: str) -> list[run_page.Link]:
     """What can be done to all runs that match; a page says first to how many."""
     said = {key: value for key, value in told.items() if value}
-    verbs = {"retry": "Retry", "rewind": "Rewind", "cancel": "Cancel"}
     return [
         run_page.Link(word, f"{reverse('runs-bulk')}?{urlencode({'verb': verb, **said})}")
-        for verb, word in verbs.items()
+        for verb, word in signs.BULK.items()
     ]
 
 
@@ -186,8 +186,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     lines, heads = queries.branches_of(run.pk)
     line = store.lineage(run.pk, run.branch)
     approvals = [sights.approval(asked, sight) for asked in queries.approvals_of(run.pk)]
-    effects, log = queries.effects_of(run.pk), queries.lines_of(run.pk, limit=LINES)
-    sights.calls(effects, sight)
+    log = queries.lines_of(run.pk, limit=LINES)
     sights.lines(log, sight)
     workflow = workflows.find(run.workflow, run.workflow_version)
     drawn = timeline.build(
@@ -242,7 +241,7 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
         "branches": branches.build(
             lines, heads, current=run.branch, compare=reverse("run-compare", args=[run.pk])
         ),
-        "effects": [run_page.effect_row(entry) for entry in effects],
+        "effects": _effects(run, sight),
         "approvals": [run_page.approval_row(approval) for approval in approvals],
         "kept": keeping.of_run(request.actor, run),
         "input": pretty.text_lines(_laid_out(run.input)),
@@ -276,6 +275,18 @@ def _picture(
         now=now,
     )
     return picture.build(workflow, done, ended=run.status == "completed")
+
+
+def _effects(run: Run, sight: Sight) -> list[run_page.EffectRow]:
+    """The ledger: what was done, what of it was taken back, and what came too late to be."""
+    entries = queries.effects_of(run.pk)
+    sights.calls(entries, sight)
+    undone = queries.undone_in(run.pk, entries)
+    late = store.made_too_late([run.pk]) if run.status in ("cancelling", "cancelled") else []
+    return [
+        *(run_page.effect_row(entry, undone) for entry in entries),
+        *(run_page.late_effect(note) for note in late),
+    ]
 
 
 def _skipped(
@@ -361,6 +372,7 @@ def _actions(request: Request, run: Run) -> list[run_page.ActionLink]:
     return [
         *([retry] if run.status == "failed" else []),
         *([migrate] if moves else []),
+        *_holding(request, run),
         run_page.ActionLink(
             "Rewind",
             "rewind",
@@ -394,6 +406,15 @@ def _priority(request: Request, run: Run) -> run_page.ActionLink:
     may = policies.can_prioritise(request.actor, run)
     address = reverse("run-priority", args=[run.pk])
     return run_page.ActionLink("Priority", "swap", address, "" if may else "Your roles do not allow it")
+
+
+def _holding(request: Request, run: Run) -> list[run_page.ActionLink]:
+    """Pause or Resume, for as long as the run goes on."""
+    if run.is_terminal or run.status == "cancelling":
+        return []
+    refusal = "" if policies.can_pause(request.actor, run) else "Your roles do not allow it"
+    verb, word, icon = ("resume", "Resume", "right") if run.paused else ("pause", "Pause", "s-paused")
+    return [run_page.ActionLink(word, icon, reverse(f"run-{verb}", args=[run.pk]), refusal)]
 
 
 def _laid_out(text: str) -> str:

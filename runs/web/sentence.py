@@ -49,6 +49,10 @@ def of_run(
     lost = next((wait for wait in waits if wait.kind == "needs_migration"), None)
     if lost is not None:
         return _for_code(run, lost, now=now)
+    if run.status == "paused":
+        return _paused(run, approvals, now=now)
+    if run.ending is not None:
+        return _taking_back(run, steps, now=now)
     if run.is_in_line:
         return _in_line(run, standing, now=now)
     if run.status == "waiting" and approvals:
@@ -94,6 +98,29 @@ def share(approval: Approval, now: datetime) -> int | None:
     whole = (approval.due_at - approval.opened_at).total_seconds()
     gone = (now - approval.opened_at).total_seconds()
     return max(0, min(100, round(100 * gone / whole))) if whole > 0 else 100
+
+
+def _paused(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Sentence:
+    told = run.paused or {}
+    since = words.age(datetime.fromisoformat(told["since"]), now) if "since" in told else ""
+    by = f"with the run above it, by {told.get('by')}" if told.get("with") else f"by {told.get('by')}"
+    because = f": {told['reason']}" if told.get("reason") else ""
+    asks = f"; {words.some(len(approvals), 'approval')} can be decided" if approvals else ""
+    text = f"since {since} {by}{because}{asks}"
+    return Sentence(signs.RUN["paused"], text, f"Paused {text}")
+
+
+def _taking_back(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
+    """Of a run that takes back its calls before it ends: which one, and what was wrong with it before."""
+    cancels = (run.ending or {}).get("as") == "cancelled"
+    step = next((step for step in steps if step.undoes), None)
+    again = (
+        f", attempt {step.attempt}: {(step.error or {}).get('message')}" if step and step.attempt > 1 else ""
+    )
+    which = f" {step.undoes[2]} of {step.node}{again}" if step and step.undoes else " what it did"
+    text = f"takes back{which}"
+    sign = signs.RUN["cancelling" if cancels else "failing"]
+    return Sentence(sign, text, f"{sign.word}, {text} first")
 
 
 def _for_people(approvals: Sequence[Approval], *, now: datetime) -> Sentence:

@@ -25,8 +25,26 @@ RUN: Final = {
     "completed": Sign("s-completed", "green", "Completed"),
     "failed": Sign("s-failed", "red", "Failed"),
     "cancelling": Sign("s-cancelled", "", "Cancelling"),
+    "failing": Sign("s-failed", "rust", "Failing"),
     "cancelled": Sign("s-cancelled", "", "Cancelled"),
 }
+TAKEN_BACK: Final = {  # by the status of the step that does it
+    "ready": Sign("s-queued", "", "to be taken back"),
+    "executing": Sign("s-running", "blue", "is taken back"),
+    "waiting": Sign("s-retry", "rust", "taking it back is tried again"),
+    "completed": Sign("undo", "green", "taken back"),
+    "failed": Sign("s-failed", "red", "not taken back: do it by hand"),
+    "cancelled": Sign("warn", "amber", "not taken back: a person left it"),
+}
+BULK: Final = {
+    "retry": "Retry",
+    "rewind": "Rewind",
+    "pause": "Pause",
+    "resume": "Resume",
+    "cancel": "Cancel",
+}
+DONE: Final = Sign("s-completed", "green", "done once")
+TOO_LATE: Final = Sign("warn", "amber", "made while the run was stopped, not taken back: do it by hand")
 WAITING: Final = {
     "timer": Sign("s-time", "slate", "Waiting"),
     "signal": Sign("inbox", "slate", "Waiting"),

@@ -1,4 +1,4 @@
-"""What people do to a run as a whole: rewind it, edit its state, retry it, cancel it, say how soon it is
+"""What people do to a run as a whole: rewind it, edit its state, retry it, pause it, cancel it, say how soon it is
 let in. A page with a form each."""
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from runs.engine import canonical
 from runs.engine.limits import PRIORITIES
 from runs.engine.position import every_conflict, lane_version
 from runs.errors import BadRequest, HitlError, Unprocessable
+from runs.models import Run
 from runs.templatetags import pretty, words
 from runs.web import run_page, sentence
 from runs.web.door import Request, number
@@ -167,15 +168,17 @@ def retry(request: Request, run_id: UUID) -> str:
 
 def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
     run = queries.run(request.actor.project.pk, run_id)
-    policies.check_cancel(request.actor, run)
+    preview = operations.preview_cancel(actor=request.actor, run_id=run_id)
+    sight = sights.of(request.actor, run)
     live = queries.live([run.pk])[run.pk]
     shown = {
         "run": run,
-        "sentence": sentence.of_run(
-            run, now=store.now(), steps=live.steps, waits=live.waits, approvals=live.approvals
-        ),
+        "sentence": _sentence(run, live),
         "open_count": len(live.approvals),
-        "effect_count": len(queries.effects_of(run.pk)),
+        "back": run_page.calls_in_order(sights.previews(preview.back, sight)),
+        "stays": run_page.calls_again(sights.previews(preview.stays, sight), {}),
+        "children": preview.children,
+        "compensate": request.method != "POST" or "compensate" in request.POST,
         "reason": request.POST.get("reason", ""),
     }
     return draw(request, "runs/cancel.html", shown, error)
@@ -183,9 +186,54 @@ def _cancel_page(request: Request, run_id: UUID, *, error: HitlError | None = No
 
 @sheet(_cancel_page)
 def cancel(request: Request, run_id: UUID) -> str:
-    queries.run(request.actor.project.pk, run_id)
-    operations.cancel(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
-    return f"Cancelled {words.short_id(run_id, 'R-')}."
+    run = queries.run(request.actor.project.pk, run_id)
+    cancelled = operations.cancel(
+        actor=request.actor,
+        run_id=run_id,
+        reason=request.POST.get("reason", ""),
+        compensate="compensate" in request.POST,
+    )
+    name = words.short_id(run.pk, "R-")
+    if cancelled.status == "cancelling" and cancelled.ending:
+        return f"{name} takes back {words.some(cancelled.ending['calls'], 'call')}, and is cancelled then."
+    return f"Cancelled {name}."
+
+
+# ---- pause and resume
+
+
+def _pause_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    run = queries.run(request.actor.project.pk, run_id)
+    policies.check_pause(request.actor, run)
+    live = queries.live([run.pk])[run.pk]
+    shown = {
+        "run": run,
+        "sentence": _sentence(run, live),
+        "open_count": len(live.approvals),
+        "ready_count": sum(step.status == "ready" for step in live.steps),
+        "executing": [step for step in live.steps if step.status == "executing"],
+        "children": queries.children_of(run.pk),
+        "with_children": "children" in request.POST,
+        "reason": request.POST.get("reason", ""),
+    }
+    return draw(request, "runs/pause.html", shown, error)
+
+
+@sheet(_pause_page)
+def pause(request: Request, run_id: UUID) -> str:
+    operations.pause(
+        actor=request.actor,
+        run_id=run_id,
+        reason=request.POST.get("reason", ""),
+        children="children" in request.POST,
+    )
+    return f"Paused {words.short_id(run_id, 'R-')}."
+
+
+@sheet(_pause_page)
+def resume(request: Request, run_id: UUID) -> str:
+    operations.resume(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
+    return f"{words.short_id(run_id, 'R-')} goes on."
 
 
 # ---- priority
@@ -232,3 +280,7 @@ def _priority(request: Request) -> int:
 
 def _version(request: Request) -> int | None:
     return number(request.POST.get("version"))
+
+
+def _sentence(run: Run, live: queries.Live) -> sentence.Sentence:
+    return sentence.of_run(run, now=store.now(), steps=live.steps, waits=live.waits, approvals=live.approvals)

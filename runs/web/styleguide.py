@@ -284,7 +284,13 @@ def _sentences() -> list[sentence.Sentence]:
             now=NOW,
         ),
         sentence.of_run(_run("cancelled", finished_at=NOW - timedelta(hours=1)), now=NOW),
+        sentence.of_run(_run("paused", paused=_paused()), now=NOW),
     ]
+
+
+def _paused() -> dict[str, Any]:
+    since = (NOW - timedelta(minutes=12)).isoformat()
+    return {"by": "olga", "reason": "the bank is closed", "since": since, "children": False}
 
 
 def _steps() -> list[Step]:
@@ -344,7 +350,7 @@ def _run_parts() -> dict[str, Any]:
         "run": run,
         "checkpoints": _checkpoints(run),
         "selected": _selected(),
-        "effects": [run_page.effect_row(call) for call in _paid()],
+        "effects": [run_page.effect_row(call, {}) for call in _paid()],
         "approvals_of_run": {"approvals": _approval_rows()},
         "events": events,
         "shown_events": len(events),

@@ -319,7 +319,8 @@ def _progress(step: Step) -> str:
 def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Line, spent: Spent) -> Row:
     step = place.step
     left = is_left(line, step.branch, step.checkpoint)
-    notes = [f"#{step.visit}"] if step.visit > 1 else []
+    notes = [f"takes back {step.undoes[2]}"] if step.undoes else []
+    notes += [f"#{step.visit}"] if step.visit > 1 else []
     notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
     why = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -30,9 +30,6 @@ from runs.web.stating import (
     form_of,
     state_of,
 )
-
-BULK: Final = {"retry": "Retry", "rewind": "Rewind", "cancel": "Cancel"}
-
 
 # ---- fork
 
@@ -253,7 +250,7 @@ def bulk(request: Request) -> HttpResponse:
     result = operations.bulk(
         actor=request.actor, order=order, which=RunFilter(ids=ids), dry=False, expect=ids
     )
-    shown = {"verb": order.verb, "word": BULK[order.verb], **_rows(result)}
+    shown = {"verb": order.verb, "word": signs.BULK[order.verb], **_rows(result)}
     return render(request, "runs/bulk_done.html", {"page": shown, "now": store.now()})
 
 
@@ -276,7 +273,7 @@ def _bulk_page(request: Request, told: Mapping[str, str], *, error: HitlError | 
     more = {"verb": order.verb, **said, "after": str(result.next)}
     shown = {
         "verb": order.verb,
-        "word": BULK[order.verb],
+        "word": signs.BULK[order.verb],
         "status": which.status,
         "workflow": which.workflow,
         "order": order,
@@ -297,8 +294,8 @@ def _rows(result: Bulk) -> dict[str, Any]:
 
 def _order(told: Mapping[str, str]) -> Order:
     verb, text = told.get("verb", ""), told.get("checkpoint", "").strip()
-    if verb not in BULK:
-        raise BadRequest(f"Many runs at once can be told to {words.listing(list(BULK))}.")
+    if verb not in signs.BULK:
+        raise BadRequest(f"Many runs at once can be told to {words.listing(list(signs.BULK))}.")
     no = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
     rewinds = verb == "rewind"
     return Order(

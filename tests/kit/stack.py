@@ -124,7 +124,7 @@ class Stack:
             except httpx.TransportError:
                 return False
 
-        until(answers, seconds=120, what="web answers")
+        until(answers, seconds=120, what="web answers")  # a busy machine takes its time to start
 
     def kill(self, name: str) -> None:
         """SIGKILL to the whole process group."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from runs import operations, queries, workflows
 from runs.engine import Workflow, canonical
-from runs.models import Run
+from runs.models import LogLine, Run
 from tests.integration.core.conftest import House, open_approval
 from tests.integration.core.test_sleeping import pass_time
 
@@ -22,7 +24,9 @@ GUIDE = Path(__file__).parents[3] / "docs" / "authors.md"
 @pytest.fixture
 def guide() -> Iterator[dict[str, Any]]:
     blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
+    module = ModuleType("authors_guide")  # so that what it takes back with is found by its name
+    sys.modules[module.__name__] = module
+    names = module.__dict__
     exec(compile("\n".join(blocks), str(GUIDE), "exec", dont_inherit=True), names)
     flows = [value for value in names.values() if isinstance(value, Workflow)]
     for flow in flows:
@@ -30,6 +34,7 @@ def guide() -> Iterator[dict[str, Any]]:
     yield names
     for flow in flows:
         workflows.unregister(flow.name)
+    del sys.modules[module.__name__]
 
 
 def output(house: House, name: str) -> Any:
@@ -46,6 +51,7 @@ def test_what_the_guide_shows_is_what_happens(house: House, guide: dict[str, Any
     assert (brave["notes"], brave["title"]) == (["out of tea", "calm"], "closed")
     assert [page["title"] for page in output(house, "survey")["pages"]] == ["tea 1", "tea 2", "tea 3"]
     assert output(house, "quick")["notes"] == ["GREEN", "TEA"]
+    assert output(house, "stoppable")["notes"] == ["3"]
     assert output(house, "paid")["notes"] == ["about tea"]
     assert queries.spent_by_workflow(house.project.pk)["paid"].cost == {"USD": Decimal("0.0042")}
 
@@ -84,3 +90,10 @@ def test_the_guides_nested_workflow_asks(house: House, guide: dict[str, Any]) ->
     house.answer(open_approval(run), "approve")
     house.work(run)
     assert canonical.loads(run.output or "")["title"] == "approve"
+
+
+def test_the_guide_takes_back_what_it_did(house: House, guide: dict[str, Any]) -> None:
+    run = house.work(house.submit("journey"))
+    assert (run.status, (run.error or {})["message"]) == ("failed", "no room with a view")
+    lines = LogLine.objects.filter(run=run).order_by("at").values_list("facts", flat=True)
+    assert [canonical.loads(line) for line in lines] == [{"receipt": "R-hotel"}, {"receipt": "R-flight"}]

@@ -220,7 +220,7 @@ BY_HAND = {
         "arguments",
         "undo",
     },
-    "Step": {"error"},
+    "Step": {"error", "undoes"},
 }
 TEXTUAL = (models.CharField, models.TextField, models.JSONField, models.BinaryField)
 

@@ -60,7 +60,7 @@ def told(entry: tuple[str, str, str]) -> tuple[str, str]:
 def trip(
     define: Define,
     *,
-    name: str = "trip",
+    name: str = "tour",
     ends: Callable[[Any, Any], Any] | None = None,
     undo: Callable[..., Any] = unbook,
     **options: Any,
@@ -96,7 +96,7 @@ def approve(house: House, run: Run) -> Run:
 
 def test_a_cancelled_run_takes_back_its_calls_the_newest_first(house: House, define: Define) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     cancelled = operations.cancel(actor=house.olga, run_id=run.pk, reason="too dear")
     assert (cancelled.status, cancelled.finished_at, cancelled.waiting_for) == ("cancelling", None, [])
     assert not Approval.objects.filter(run=run, status="open").exists()
@@ -123,7 +123,7 @@ def test_a_cancelled_run_takes_back_its_calls_the_newest_first(house: House, def
 
 def test_the_key_of_an_undo_comes_from_its_call_and_stays_over_attempts(house: House, define: Define) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     TROUBLE.append(OSError("once"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     house.work(run)
@@ -138,7 +138,7 @@ def test_a_failing_undo_is_tried_again_and_then_listed_and_the_others_go_on(
     house: House, define: Define
 ) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     TROUBLE.extend([OSError("down")] * 3)
     operations.cancel(actor=house.olga, run_id=run.pk)
     for _ in range(4):
@@ -157,7 +157,7 @@ def test_a_failing_undo_is_tried_again_and_then_listed_and_the_others_go_on(
 
 def test_without_compensation_a_cancelled_run_ends_at_once(house: House, define: Define) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     assert operations.cancel(actor=house.olga, run_id=run.pk, compensate=False).status == "cancelled"
     assert len(DONE) == 2
     assert kinds_of(run)[-1] == "run_cancelled"
@@ -169,7 +169,7 @@ def test_a_run_that_fails_takes_back_its_calls_if_its_workflow_says_so(house: Ho
 
     trip(define, ends=out_of_stock, compensate=True)
     trip(define, name="lax", ends=out_of_stock)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     house.answer(Approval.objects.get(run=run, status="open"), "approve")
     step = Step.objects.get(run=run, node="pay")
     operations.advance(run_id=run.pk, branch=1, address=step.address)
@@ -189,7 +189,7 @@ def test_a_kill_in_the_middle_of_an_undo_goes_on_and_takes_back_once(
 ) -> None:
     """Between the call and the commit of its step: the journal knows that it was made."""
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
 
     def killed(*_: Any, **__: Any) -> None:
@@ -211,7 +211,7 @@ def test_an_undo_that_ends_its_workers_is_set_aside_and_the_others_go_on(
     house: House, define: Define, short_lease: None
 ) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
 
     def killed() -> None:
@@ -232,7 +232,7 @@ def test_what_takes_back_may_be_async_and_may_be_gone(
     house: House, define: Define, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trip(define, undo=unbook_later)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     monkeypatch.delattr(f"{__name__}.unbook_later")
     step = Step.objects.get(run=run, status="ready")
@@ -248,7 +248,7 @@ def test_what_takes_back_may_be_async_and_may_be_gone(
 
 def test_while_it_takes_back_nothing_else_is_done_to_the_run(house: House, define: Define) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     assert operations.cancel(actor=house.olga, run_id=run.pk).status == "cancelling"
     with pytest.raises(Compensating):
@@ -271,7 +271,7 @@ def test_while_it_takes_back_nothing_else_is_done_to_the_run(house: House, defin
 
 def test_given_up_while_an_undo_is_made_its_late_end_changes_nothing(house: House, define: Define) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     MEANWHILE.append(lambda: operations.cancel(actor=house.olga, run_id=run.pk, compensate=False))
     house.work(run)
@@ -285,7 +285,7 @@ def test_a_run_goes_on_only_from_before_what_was_taken_back_and_makes_it_anew(
 ) -> None:
     """A call that was taken back is never reused, and has another key when it is made again."""
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     house.work(run)
     with pytest.raises(Compensated) as refused:
@@ -294,7 +294,7 @@ def test_a_run_goes_on_only_from_before_what_was_taken_back_and_makes_it_anew(
     with pytest.raises(Compensated):
         operations.fork(actor=house.olga, run_id=run.pk, checkpoint=2, reason="on")
     preview = operations.preview_rewind(actor=house.olga, run_id=run.pk, checkpoint=0)
-    assert [call.reused for call in preview.made if not call.address.startswith("undo-")] == [False, False]
+    assert [call.reused for call in preview.made] == [False, False]
     operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=0, reason="after all")
     house.work(run)
     booked = [entry for entry in DONE if entry[0] == "book"]
@@ -310,7 +310,7 @@ def test_a_retry_does_not_go_on_with_what_was_taken_back(house: House, define: D
         raise ValueError("no")
 
     trip(define, ends=fails, compensate=True)
-    run = approve(house, house.work(house.submit("trip")))
+    run = approve(house, house.work(house.submit("tour")))
     assert run.status == "failed"
     with pytest.raises(Compensated):
         operations.retry(actor=house.olga, run_id=run.pk)
@@ -322,7 +322,7 @@ def test_calls_on_a_branch_that_was_left_stay_and_reused_ones_are_taken_back_onc
     house: House, define: Define
 ) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=1, reason="again", calls="again")
     house.work(run)
     preview = operations.preview_cancel(actor=house.olga, run_id=run.pk)
@@ -338,7 +338,7 @@ def test_calls_on_a_branch_that_was_left_stay_and_reused_ones_are_taken_back_onc
 def test_each_cancelled_child_takes_back_its_own(house: House, define: Define) -> None:
     trip(define)
     outer = define("outer")
-    outer.node(name="only")(lambda state, ctx: ctx.run_child("trip", {}))
+    outer.node(name="only")(lambda state, ctx: ctx.run_child("tour", {}))
     workflows.register(outer)
     for compensate in (True, False):
         run = house.work(house.submit("outer"))
@@ -356,7 +356,7 @@ def test_the_clock_of_a_run_does_not_run_while_it_takes_back(house: House, defin
         raise ValueError("no")
 
     trip(define, ends=fails, compensate=True, deadline="1h")
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     house.answer(Approval.objects.get(run=run, status="open"), "approve")
     operations.advance(run_id=run.pk, branch=1, address=Step.objects.get(run=run, node="pay").address)
     run.refresh_from_db()
@@ -372,7 +372,7 @@ def test_a_run_that_fails_while_it_is_paused_takes_back_once_it_is_resumed(
         raise ValueError("no")
 
     trip(define, ends=fails, compensate=True)
-    run = approve(house, house.work(house.submit("trip")))
+    run = approve(house, house.work(house.submit("tour")))
     assert (run.status, len(DONE)) == ("paused", 2)
     operations.resume(actor=house.olga, run_id=run.pk)
     assert house.work(run).status == "failed"
@@ -382,7 +382,7 @@ def test_a_run_that_fails_while_it_is_paused_takes_back_once_it_is_resumed(
 def test_of_cancels_at_once_one_begins_to_take_back(house: House, define: Define) -> None:
     """C76 (f)."""
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     at_once(*[lambda: operations.cancel(actor=house.olga, run_id=run.pk)] * 3)
     house.work(run)
     assert kinds_of(run).count("run_cancelling") == 1
@@ -391,7 +391,7 @@ def test_of_cancels_at_once_one_begins_to_take_back(house: House, define: Define
 
 def test_a_hint_for_an_undo_that_was_lost_is_sent_again(house: House, define: Define) -> None:
     trip(define)
-    run = house.work(house.submit("trip"))
+    run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     by_sql("UPDATE runs_step SET hinted_at = now() - interval '1 minute' WHERE status = 'ready'")
     assert [found[0] for found in store.unhinted_steps(limit=5)] == [run.pk]

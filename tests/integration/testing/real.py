@@ -40,6 +40,9 @@ class Real:
     def _advance(self) -> bool:
         for run in Run.objects.order_by("created_at"):
             rows = {step.address for step in Step.objects.filter(run=run, branch=run.branch, status="ready")}
+            if run.ending is not None and rows and run.status != "paused":
+                self._one(run, rows.pop())
+                return True
             if run.error is None and rows and run.status in ("queued", "running"):
                 order = at.all_steps(store.read_position(run.pk, run.head))
                 self._one(run, next(step.address for step in order if step.address in rows))
@@ -64,7 +67,7 @@ class Real:
     def _wake(self) -> bool:
         """What is due, and children that have ended or are to be stopped."""
         swept = self.house.sweep()
-        return bool(swept.woken or swept.expired or swept.stopped or swept.run_out)
+        return bool(swept.woken or swept.expired or swept.stopped or swept.run_out or swept.held)
 
     def _jump(self) -> bool:
         wait = Wait.objects.filter(closed_at=None, due_at__isnull=False).order_by("due_at", "id").first()
@@ -125,6 +128,14 @@ class Real:
 
     def cancel(self) -> Real:
         operations.cancel(actor=self.house.olga, run_id=self.root.pk, reason="played")
+        return self.run()
+
+    def pause(self, children: bool = False) -> Real:
+        operations.pause(actor=self.house.olga, run_id=self.root.pk, reason="played", children=children)
+        return self.run()
+
+    def resume(self) -> Real:
+        operations.resume(actor=self.house.olga, run_id=self.root.pk, reason="played")
         return self.run()
 
     # ---- looking

@@ -35,11 +35,24 @@ def length(number: int) -> float:
     return 3600 * math.sqrt(PRIMES[number % len(PRIMES)])
 
 
+UNDO = Retry(attempts=2, initial=length(9) / 13, jitter=0)
+
+
 # ---- bodies; what they do depends on node and attempt alone
 
 
 def plain(number: int) -> Callable[..., Any]:
     return lambda state, ctx: {"log": [ctx.call(str, number)]}
+
+
+def give_back(given: Any, number: int) -> None:
+    """What takes `undoing`'s call back; of every third nobody can."""
+    if number % 3 == 0:
+        raise RuntimeError(f"stays {number}")
+
+
+def undoing(number: int) -> Callable[..., Any]:
+    return lambda state, ctx: {"log": [ctx.call(str, number, effect="reversible", undo=give_back)]}
 
 
 def shaky(number: int) -> Callable[..., Any]:
@@ -108,14 +121,15 @@ def with_child(number: int) -> Callable[..., Any]:
     return body
 
 
-BODIES = (plain, plain, shaky, broken, sleeping, asking, racing, listening, raising, with_child)
+BODIES = (plain, undoing, undoing, shaky, broken, sleeping, asking, racing, listening, raising, with_child)
 
 
 def inner_flow() -> Workflow:
-    flow = Workflow("inner", state=Log)
+    flow = Workflow("inner", state=Log, undo_retry=UNDO)
 
     @flow.node
     def first(state: Log, ctx: Any) -> Any:
+        ctx.call(str, state.seen or 0, undo=give_back)
         if state.seen is not None and state.seen % 2:
             ctx.sleep(length(state.seen + 5))
         if state.seen is not None and state.seen % 3 == 0 and ctx.attempt < 3:
@@ -131,7 +145,7 @@ def inner_flow() -> Workflow:
 
 def random_flow(draw: random.Random, inner: Workflow) -> Workflow:
     """A graph that goes forward: splits, joins, lanes that end; nodes of every kind."""
-    flow = Workflow("random", state=Log)
+    flow = Workflow("random", state=Log, undo_retry=UNDO, compensate=draw.random() < 0.5)
     count = draw.randint(3, 7)
     names = [f"n{number}" for number in range(count)]
     for number, name in enumerate(names):
@@ -205,8 +219,12 @@ def next_act(draw: random.Random, played: Played) -> Act:
         return "retry", ()
     if dice < 0.3:
         return "signal", ("go", draw.choice((1, 2, "no integer")))
-    if dice < 0.33:
+    if dice < 0.36:
         return "cancel", ()
+    if dice < 0.42:
+        return ("pause", "pause with children")[draw.random() < 0.5], ()
+    if dice < 0.45 or (played.status == "paused" and dice < 0.75):
+        return "resume", ()
     if opened:
         kinds = [w for w in ("approve", "edit", "reject", "respond") if _offers(opened[0], w)]
         by = draw.choice(("frida", "felix"))
@@ -228,7 +246,10 @@ def done(side: Any, act: Act) -> str:
     """Do it; what it was refused as."""
     verb, arguments = act
     try:
-        getattr(side, verb)(*arguments)
+        if verb == "pause with children":
+            side.pause(children=True)
+        else:
+            getattr(side, verb)(*arguments)
     except HitlError as error:
         return error.code
     return ""

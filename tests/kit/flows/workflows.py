@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from runs.engine import Action, Workflow
+from tests.kit.flows.control import blocked, branch, leaf, tree, trip
 from tests.kit.flows.deployed import deployed
 from tests.kit.flows.lanes import brittle, deep, fast_slow, rescued, two_starts, uneven
 from tests.kit.flows.limited import by_name, on_card, single
@@ -16,6 +17,8 @@ from tests.kit.flows.waiting import waiter
 from tests.kit.ledger import gate, stamp
 
 __all__ = [
+    "blocked",
+    "branch",
     "brittle",
     "by_name",
     "chain",
@@ -26,6 +29,7 @@ __all__ = [
     "echo",
     "fast_slow",
     "gated",
+    "leaf",
     "mill",
     "on_card",
     "pair",
@@ -35,6 +39,8 @@ __all__ = [
     "single",
     "tardy",
     "thrice",
+    "tree",
+    "trip",
     "two_starts",
     "uneven",
     "waiter",

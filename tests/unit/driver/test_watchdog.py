@@ -315,9 +315,10 @@ def test_a_lost_body_that_goes_on_all_the_same_is_told_again_and_its_process_sta
     heard: list[int] = []
 
     def body(state: Any, ctx: Any) -> dict[str, int]:
-        told(ctx)
-        for _ in range(3):
+        for turn in range(3):
             try:
+                if turn == 0:
+                    told(ctx)
                 sleep()
             except StepLost:
                 heard.append(1)
@@ -330,14 +331,15 @@ def test_a_lost_body_that_goes_on_all_the_same_is_told_again_and_its_process_sta
 
 def test_a_lost_body_keeps_its_limit(dog: Watchdog) -> None:
     def body(state: Any, ctx: Any) -> None:
-        told(ctx)
+        with contextlib.suppress(BaseException):
+            told(ctx)
         while not dog.ended:  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
                 time.sleep(0.05)  # nearly always in here when it is told
 
     with pytest.raises(LateResult):
         run(body, Journal(), timeout=SHORT)
-    assert dog.ended == [70]  # type: ignore[attr-defined]
+    assert set(dog.ended) == {70}  # type: ignore[attr-defined]
 
 
 def test_who_is_told_after_the_end_hears_nothing(dog: Watchdog) -> None:

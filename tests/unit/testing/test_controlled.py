@@ -115,17 +115,14 @@ def test_while_it_takes_back_nothing_else_is_done_and_a_person_may_end_it() -> N
     TROUBLE.append(OSError("down"))
     played = play(trip(), jumps=False).cancel()
     assert played.status == "cancelling"
-    for verb in (played.pause, played.resume, lambda: played.rewind(0), lambda: played.edit_state({"x": 1})):
-        with pytest.raises((Compensating, AlreadyTerminal)) if verb != played.resume else nothing():
-            verb()
+    with pytest.raises(Compensating):
+        played.pause()
+    with pytest.raises(Compensating):
+        played.rewind(0)
+    with pytest.raises(Compensating):
+        played.edit_state({"x": 1})
     assert played.cancel(compensate=False).status == "cancelled"
     assert len(played.error["compensation_failed"]) == 2
-
-
-class nothing:  # noqa: N801  # reads as a context
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *error: object) -> None: ...
 
 
 def test_a_play_that_is_paused_stands_still_and_goes_on() -> None:
