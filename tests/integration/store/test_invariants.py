@@ -12,13 +12,17 @@ from django.db import IntegrityError, connection, models, transaction
 from runs import operations, store, workflows
 from runs.models import (
     Approval,
+    Attempt,
     Branch,
     Checkpoint,
     Child,
+    Delivery,
     Event,
     IdempotencyRecord,
     JournalEntry,
     Member,
+    Notice,
+    Preference,
     Removed,
     RetentionPolicy,
     Signal,
@@ -86,6 +90,19 @@ REFUSED: dict[str, list[str]] = {
     "retention_days_known": ["UPDATE runs_retentionpolicy SET completed_days = -1"],
     "retention_audit_by_project": ["UPDATE runs_retentionpolicy SET workflow = 'pay', audit_days = 1"],
     "removed_kind_known": ["UPDATE runs_removed SET kind = 'other'"],
+    "endpoint_wants_something": ["UPDATE runs_endpoint SET events = '{}'"],
+    "endpoint_earlier_secret_ends": ["UPDATE runs_endpoint SET earlier_until = now()"],
+    "delivery_status_known": ["UPDATE runs_delivery SET status = 'lost', ended_at = now()"],
+    "delivery_goes_one_way": [
+        "UPDATE runs_delivery SET user_id = NULL WHERE endpoint_id IS NULL",
+        "UPDATE runs_delivery SET user_id = (SELECT min(id) FROM runs_user) WHERE endpoint_id IS NOT NULL",
+    ],
+    "delivery_ended_iff_not_pending": [
+        "UPDATE runs_delivery SET status = 'dead'",
+        "UPDATE runs_delivery SET ended_at = now()",
+        "UPDATE runs_delivery SET status = 'dead', ended_at = now(), token = gen_random_uuid()",
+    ],
+    "preference_topics_known": ["UPDATE runs_preference SET app = '{gossip}'"],
     "token_scopes_known": ["UPDATE runs_apitoken SET scopes = '{everything}'"],
 }
 TWICE: dict[str, Callable[[], models.Model]] = {
@@ -100,6 +117,11 @@ TWICE: dict[str, Callable[[], models.Model]] = {
     "idempotency_key_once": lambda: IdempotencyRecord.objects.all()[0],
     "retention_once": lambda: RetentionPolicy.objects.all()[0],
     "workflow_version_once": lambda: WorkflowVersion.objects.all()[0],
+    "delivery_once_there": lambda: Delivery.objects.filter(user=None)[0],
+    "delivery_once_a_person": lambda: Delivery.objects.filter(endpoint=None)[0],
+    "attempt_once": lambda: Attempt.objects.all()[0],
+    "notice_once": lambda: Notice.objects.all()[0],
+    "preference_once": lambda: Preference.objects.all()[0],
     "runs_event_pkey": lambda: Event.objects.all()[0],
     "runs_checkpoint_pkey": lambda: Checkpoint.objects.all()[0],
     "runs_step_pkey": lambda: Step.objects.all()[0],
@@ -156,9 +178,15 @@ def lived(house: House, define: Define) -> None:
         head_hash=b"",
         project=house.project,
     )
-    operations.create_token(
-        actor=person(house.project, "ada", "admin"), user=house.shop.user, name="t", scopes=["runs:read"]
+    ada = person(house.project, "ada", "admin")
+    operations.create_token(actor=ada, user=house.shop.user, name="t", scopes=["runs:read"])
+    endpoint, _ = operations.create_endpoint(
+        actor=ada, url="https://93.184.216.34/hooks", events=["run.completed"]
     )
+    sent = operations.test_endpoint(actor=ada, endpoint_id=endpoint.pk)
+    Delivery.objects.create(project=house.project, message=sent.message, user=ada.user)
+    Attempt.objects.create(delivery=sent, no=1, at=store.now(), seconds=0.1, outcome="refused")
+    operations.set_preference(actor=ada, app=[], mail=[], digest=False)
 
 
 def test_rows_that_contradict_themselves_are_refused(lived: None) -> None:
