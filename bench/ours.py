@@ -252,7 +252,7 @@ def token() -> str:
 
 def listed(times: int) -> dict[str, list[float]]:
     """The first page of the inbox and of the runs, then further ones by keyset."""
-    asked = queries.Asked(ME.user, frozenset({"bench"}), reviewer=True)
+    asked = queries.Asked(ME.user, [queries.AskedSeat(ME.user, frozenset({"bench"}), reviewer=True)])
     pages: dict[str, list[float]] = {"inbox": [], "runs": [], "runs by status": []}
     after: Any = None
     project = ME.project.pk

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.engine import canonical
+from runs.engine.canonical import Json
 from runs.models.packed import MARK, WORTH_IT, PackedText, pack, unpack
 
 LONG = canonical.dumps(["0123456789abcdef"] * 200)
@@ -25,7 +26,8 @@ def test_a_short_text_stays_readable_and_a_long_one_gets_shorter() -> None:
 
 
 def test_no_json_begins_like_a_compressed_text() -> None:
-    for document in ({}, [], "x", 1, -1, True, False, None):
+    documents: list[Json] = [{}, [], "x", 1, -1, True, False, None]
+    for document in documents:
         assert canonical.dumps(document).encode()[0] != MARK
 
 

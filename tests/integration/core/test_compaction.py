@@ -222,9 +222,9 @@ def test_a_removed_checkpoint_says_so(house: House, flow: Workflow) -> None:
         operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=2, reason="again")
     assert removed.value.facts["kept"] == sorted(documents(run))
     with pytest.raises(CheckpointRemoved):
-        queries.checkpoint(run.pk, 2)
+        queries.checkpoint(run, 2)
     with pytest.raises(UnknownCheckpoint) as unknown:
-        queries.checkpoint(run.pk, 99)
+        queries.checkpoint(run, 99)
     assert not isinstance(unknown.value, CheckpointRemoved)
 
 

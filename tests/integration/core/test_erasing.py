@@ -131,7 +131,7 @@ def test_every_verb_on_an_erased_run_says_that_it_was_erased(house: House, told:
     for verb in (
         lambda: operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=1, reason="r"),
         lambda: operations.preview_rewind(actor=house.olga, run_id=run.pk, checkpoint=1),
-        lambda: queries.checkpoint(run.pk, 0),
+        lambda: queries.checkpoint(run, 0),
         lambda: queries.head(run),
     ):
         with pytest.raises(Erased):

@@ -10,6 +10,7 @@ import pytest
 
 from runs import operations, store, workflows
 from runs.engine import Action, Retry, Workflow
+from runs.engine.limits import DEFAULT_QUEUE
 from runs.errors import AlreadyTerminal, EventNotAllowed, Forbidden, PausedAbove
 from runs.models import Approval, Run, Step
 from tests.integration.core.conftest import House, by_sql, error_of, history_is_whole, kinds_of, state_of
@@ -63,7 +64,7 @@ def test_a_step_that_executes_is_finished_and_committed_and_the_next_is_left(
     ]
     third = Step.objects.get(run=run, node="three")
     operations.advance(run_id=run.pk, branch=1, address=third.address)
-    assert store.unhinted_steps(limit=5) == []
+    assert store.unhinted_steps(DEFAULT_QUEUE, limit=5) == []
     assert Step.objects.get(run=run, node="three").entries == 0
     assert resume(house, run).status == "queued"
     assert house.work(run).status == "completed"

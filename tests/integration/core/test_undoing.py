@@ -9,6 +9,7 @@ import pytest
 
 from runs import operations, store, workflows
 from runs.engine import Action, Retry, Workflow, canonical
+from runs.engine.limits import DEFAULT_QUEUE
 from runs.errors import AlreadyTerminal, Compensated, Compensating, EventNotAllowed
 from runs.models import Approval, Event, JournalEntry, OperationalNote, Run, Step, Stop, Wait
 from tests.integration.core.conftest import (
@@ -394,4 +395,4 @@ def test_a_hint_for_an_undo_that_was_lost_is_sent_again(house: House, define: De
     run = house.work(house.submit("tour"))
     operations.cancel(actor=house.olga, run_id=run.pk)
     by_sql("UPDATE runs_step SET hinted_at = now() - interval '1 minute' WHERE status = 'ready'")
-    assert [found[0] for found in store.unhinted_steps(limit=5)] == [run.pk]
+    assert [found[0] for found in store.unhinted_steps(DEFAULT_QUEUE, limit=5)] == [run.pk]

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from runs import operations, store, workflows
 from runs.engine import Action, Workflow
+from runs.engine.limits import DEFAULT_QUEUE
 from runs.errors import (
     Forbidden,
     GraphChanged,
@@ -358,10 +359,10 @@ def test_steps_of_a_run_without_code_are_told_to_nobody(house: House) -> None:
     by_sql("DELETE FROM runs_workerchild")
     deploy(letters(2, Second, seen))
     by_sql("UPDATE runs_step SET hinted_at = now() - interval '1 hour'")
-    assert len(store.unhinted_steps(limit=10)) == 1
+    assert len(store.unhinted_steps(DEFAULT_QUEUE, limit=10)) == 1
     operations.advance(run_id=run.pk, branch=1, address=Step.objects.get(run=run).address)
     by_sql("UPDATE runs_step SET hinted_at = now() - interval '1 hour'")
-    assert store.unhinted_steps(limit=10) == []
+    assert store.unhinted_steps(DEFAULT_QUEUE, limit=10) == []
 
 
 def test_due_times_of_a_run_without_code_hold_up_no_other(house: House) -> None:

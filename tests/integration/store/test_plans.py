@@ -53,7 +53,7 @@ class Named:
 def explained(text: str, parameters: Any = None) -> list[dict[str, Any]]:
     connection.ensure_connection()
     with psycopg.ClientCursor(connection.connection) as cursor:
-        cursor.execute("EXPLAIN (FORMAT JSON) " + text, parameters)  # type: ignore[arg-type]
+        cursor.execute("EXPLAIN (FORMAT JSON) " + text, parameters)
         row = cursor.fetchone()
     assert row is not None
     return list(nodes(row[0][0]["Plan"]))
@@ -115,7 +115,8 @@ def orm(ask: Callable[[], Any]) -> Callable[[], list[dict[str, Any]]]:
 
 
 RUN: Final = Run(pk=ID, branch=1, project_id=ID)
-ASKED: Final = queries.Asked(User(pk=1, username="x"), frozenset({"a"}), reviewer=True)
+PERSON: Final = User(pk=1, username="x")
+ASKED: Final = queries.Asked(PERSON, [queries.AskedSeat(PERSON, frozenset({"a"}), reviewer=True)])
 
 NAMED: Final = {
     "commit_step": Named(sql("commit_step"), "runs_step_pkey"),

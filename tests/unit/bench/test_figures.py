@@ -35,7 +35,8 @@ def test_a_ratio_is_taken_within_a_round() -> None:
 
 def test_a_row_names_its_peers_and_not_the_raw_commit() -> None:
     row = rounds().row("step", of="ours")
-    assert (row.peers, row.ratio_to_raw, row.p95) == ({"peer": 4.8}, pytest.approx(2.0), 26.0)
+    assert (row.peers, row.p95) == ({"peer": 4.8}, 26.0)
+    assert row.ratio_to_raw == pytest.approx(2.0)
 
 
 def test_the_95th_percentile_leaves_out_the_slowest_twentieth() -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from runs.engine import Action, Ask, approval, canonical
-from runs.engine.approval import ActionDecision, Judged, VoteFact, document_of, judge
+from runs.engine.approval import ActionDecision, Judged, document_of, judge
 from runs.engine.canonical import Json
+from runs.engine.stages import VoteFact
 from runs.engine.workflow import ApprovalOptions, Way
 from runs.errors import (
     BadRequest,
