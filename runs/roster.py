@@ -12,7 +12,7 @@ from runs import queries
 from runs.engine.status import ApprovalStatus
 from runs.errors import NotFound
 from runs.models import ApiToken, Approval, AuditEntry, Invitation, Member, Project, Run, Team, User
-from runs.policies import DECIDERS, Actor
+from runs.policies import Actor
 from runs.store import now
 
 ADMINISTRATION: Final = (
@@ -129,23 +129,6 @@ def tokens(project_id: UUID, *, user: User | None = None, limit: int = 200) -> l
 
 
 # ---- what nobody can answer
-
-
-def unanswerable(project_id: UUID, *, limit: int = 50) -> list[Approval]:
-    """Open approvals of which nobody active is a candidate any more, oldest first. Three queries.
-
-    People who left, accounts that were closed and teams that were emptied leave such approvals behind.
-    """
-    able = Member.objects.filter(
-        project=project_id, user__is_active=True, roles__overlap=sorted(DECIDERS)
-    ).values_list("user__username", "roles")
-    names = {name for name, _ in able}
-    teams = Team.objects.filter(project=project_id, people__username__in=names).values_list("name", flat=True)
-    asks = Q(users__overlap=sorted(names)) | Q(teams__overlap=sorted(set(teams)))
-    if any("reviewer" in roles for _, roles in able):
-        asks |= Q(users=[], teams=[])
-    rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN).exclude(asks)
-    return list(rows.defer("document").select_related("run").order_by("opened_at", "pk")[:limit])
 
 
 # ---- the audit of administration

@@ -25,12 +25,17 @@ from runs.policies import Actor
 def of(actor: Actor, run: Run) -> Sight:
     """What this person sees of this run. No query beside their roles, one for a workflow that is not registered here."""
     workflow = workflows.find(run.workflow, run.workflow_version)
+    others = [
+        flow.schema.json_schema
+        for flow in workflows.every_version()
+        if flow.name == run.workflow and flow is not workflow
+    ]
     if workflow is not None:
-        return of_workflow(actor, workflow)
+        return replace(of_workflow(actor, workflow), others=others)
     rows = WorkflowVersion.objects.filter(name=run.workflow, version=run.workflow_version)
     recorded = rows.values_list("shape", flat=True).first()
     shape: dict[str, Any] = canonical.loads(recorded) if recorded else {}
-    return Sight(actor.roles, shape.get("state"), shape.get("input"), None, _nested(shape))
+    return Sight(actor.roles, shape.get("state"), shape.get("input"), None, _nested(shape), others)
 
 
 def of_workflow(actor: Actor, workflow: Workflow) -> Sight:

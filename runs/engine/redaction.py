@@ -339,7 +339,8 @@ def _blind(path: str) -> FieldNotEditable:
 class Sight:
     """What somebody sees of the documents of one run. state, input: JSON Schemas. nested: those of states of workflows inside.
 
-    output: None if no schema describes it.
+    output: None if no schema describes it. others: schemas of the state in other versions, as which it may be shown: what any
+    of them marks is hidden.
     """
 
     roles: frozenset[str]
@@ -347,20 +348,23 @@ class Sight:
     input: Json = None
     output: Json = None
     nested: Sequence[Json] = field(default=())
+    others: Sequence[Json] = field(default=())
 
     @cached_property
     def narrow(self) -> bool:
         """Whether anything in this run is hidden from this viewer."""
-        schemas = [self.state, self.input, self.output, *self.nested]
+        schemas = [self.state, self.input, self.output, *self.nested, *self.others]
         return any(hides(schema, self.roles) for schema in schemas)
 
     def of_state(self, document: Json, *, against: Json = _MISSING) -> Json:
         """A state, or a partial update of one."""
-        return self._seen(document, self.state, against)
+        for schema in (self.state, *self.others):
+            document = self._seen(document, schema, against)
+        return document
 
     def of_lane(self, document: Json) -> Json:
         """The state of a lane, which may be of a workflow inside: what any of them marks is hidden."""
-        for schema in (self.state, *self.nested):
+        for schema in (self.state, *self.nested, *self.others):
             document = self._seen(document, schema, _MISSING)
         return document
 

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, roster, store
+from runs import operations, policies, queries, roster, store
 from runs.errors import HitlError
 from runs.live.presence import last_uses
 from runs.models import Member
@@ -23,6 +23,7 @@ from runs.web.banner import of_error
 from runs.web.door import Request, number, page, see_other
 
 ROWS: Final = 100
+STRANDED: Final = 50
 MAY: Final = {
     "viewer": "reads runs, approvals and who is here",
     "submitter": "submits runs, signals and cancels their own",
@@ -83,7 +84,7 @@ def _members(request: Request, *, link: str = "", error: HitlError | None = None
         "more": f"?{urlencode({'after': found.rows[-1].user.username})}" if found.more else "",
         "administers": administers,
         "invitations": roster.invitations(project.pk) if administers else [],
-        "stranded": roster.unanswerable(project.pk)
+        "stranded": queries.unanswerable(project.pk, limit=STRANDED)
         if "operator" in request.actor.roles or administers
         else [],
         "link": link,
