@@ -481,7 +481,7 @@ class Sight:
         return redact(document, schema, self.roles, against=against)
 
     def _hides_from(self, role: str) -> bool:
-        schemas = [self.state, self.input, self.output, *self.nested]
+        schemas = [self.state, self.input, self.output, *self.nested, *self.others]
         return any(hides(schema, frozenset({role})) for schema in schemas)
 
     @property
