@@ -88,9 +88,10 @@ def parts() -> list[Part]:
             "Workers",
             well=alive > 0,
             said=f"{alive} process{'' if alive == 1 else 'es'}",
-            help="" if alive else "No worker runs: nothing goes on. Start `celery -A hitl worker`.",
+            help="" if alive else "No worker runs: nothing goes on. Start one: celery -A hitl worker",
         ),
         _service("Sweeper", beats.get(SWEEPER), now, late=SWEEPER_LATE, start="manage.py sweeper"),
+        _service("Sender of messages", beats.get(SENDER), now, late=SWEEPER_LATE, start="manage.py deliver"),
         _service(
             "Housekeeping", beats.get(HOUSEKEEPING), now, late=HOUSEKEEPING_LATE, start="celery -A hitl beat"
         ),
@@ -110,10 +111,10 @@ def _broker(hints: int | None) -> Part:
 
 def _service(name: str, at: datetime | None, now: datetime, *, late: timedelta, start: str) -> Part:
     if at is None:
-        return Part(name, well=False, said="has not run yet", help=f"Start `{start}`.")
+        return Part(name, well=False, said="has not run yet", help=f"Start it: {start}")
     ago = now - at
     said = f"last round {round(ago.total_seconds()):,} s ago"
-    return Part(name, well=ago <= late, said=said, help="" if ago <= late else f"Start `{start}`.")
+    return Part(name, well=ago <= late, said=said, help="" if ago <= late else f"Start it: {start}")
 
 
 def workers(project_id: UUID) -> list[WorkerRow]:
