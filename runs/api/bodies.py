@@ -516,7 +516,15 @@ class EraseBody(Body):
 
 
 Role = Literal["viewer", "submitter", "reviewer", "operator", "admin"]
-Scope = Literal["runs:read", "runs:submit", "runs:operate", "approvals:read", "approvals:decide", "admin"]
+Scope = Literal[
+    "runs:read",
+    "runs:submit",
+    "runs:submit_for_others",
+    "runs:operate",
+    "approvals:read",
+    "approvals:decide",
+    "admin",
+]
 Roles = Annotated[list[Role], Field(min_length=1, max_length=5, examples=[["reviewer"]])]
 Account = Annotated[str, Field(min_length=1, max_length=150, examples=["frida"])]
 

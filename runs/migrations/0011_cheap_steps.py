@@ -77,10 +77,18 @@ class Migration(migrations.Migration):
                 "runs.apitoken", models.SET_NULL, null=True, related_name="runs", db_index=False
             ),
         ),
+        # Django takes the partial unique index of the same column along when it drops the plain one: it is made anew.
+        migrations.RemoveConstraint("vote", "vote_one_decides"),
         migrations.AlterField(
             "vote",
             "approval",
             models.ForeignKey("runs.approval", models.CASCADE, related_name="votes", db_index=False),
+        ),
+        migrations.AddConstraint(
+            "vote",
+            models.UniqueConstraint(
+                fields=["approval"], condition=models.Q(decisive=True), name="vote_one_decides"
+            ),
         ),
         # The inbox in its own order: a page is the first rows of it, however many wait.
         migrations.AddIndex(

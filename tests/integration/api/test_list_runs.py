@@ -81,7 +81,10 @@ def test_a_parameter_that_is_unknown_or_impossible_is_refused(
 
 
 def test_a_refused_parameter_says_what_would_be_right(shop: Api) -> None:
-    assert "status, workflow, limit, cursor" in shop.get("runs?x=1").body["errors"][0]["message"]
+    assert (
+        "status, workflow, workflow_version, waiting_for, limit, cursor"
+        in shop.get("runs?x=1").body["errors"][0]["message"]
+    )
     assert "queued" in shop.get("runs?status=x").body["errors"][0]["message"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.apps import apps
@@ -11,6 +12,7 @@ from django.db import IntegrityError, connection, models, transaction
 
 from runs import operations, store, workflows
 from runs.models import (
+    Absence,
     Approval,
     Attempt,
     Branch,
@@ -26,6 +28,8 @@ from runs.models import (
     Removed,
     RetentionPolicy,
     Signal,
+    Slot,
+    Snooze,
     Step,
     Stop,
     Team,
@@ -104,11 +108,41 @@ REFUSED: dict[str, list[str]] = {
     ],
     "preference_topics_known": ["UPDATE runs_preference SET app = '{gossip}'"],
     "token_scopes_known": ["UPDATE runs_apitoken SET scopes = '{everything}'"],
+    "project_limit_is_positive": ["UPDATE runs_project SET max_concurrent_runs = 0"],
+    "invitation_roles_known": [
+        "UPDATE runs_invitation SET roles = '{king}'",
+        "UPDATE runs_invitation SET roles = '{}'",
+    ],
+    "invitation_used_or_withdrawn": ["UPDATE runs_invitation SET used_at = now(), withdrawn_at = now()"],
+    "run_paused_is_told": [
+        "UPDATE runs_run SET status = 'paused' WHERE status = 'waiting'",
+        "UPDATE runs_run SET paused = '{}' WHERE status = 'waiting'",
+    ],
+    "run_ending_is_live": [
+        "UPDATE runs_run SET ending = '{}' WHERE status = 'waiting'",
+        "UPDATE runs_run SET status = 'cancelling' WHERE status = 'waiting'",
+    ],
+    "run_at_work_is_admitted": [
+        "UPDATE runs_run SET status = 'running', admitted_at = NULL WHERE status = 'waiting'"
+    ],
+    "run_at_rest_stands_in_line": [
+        "UPDATE runs_run SET limited = true, admitted_at = now() WHERE status = 'waiting'"
+    ],
+    "run_priority_in_bounds": ["UPDATE runs_run SET priority = 101", "UPDATE runs_run SET priority = -101"],
+    "slot_limit_is_positive": ["UPDATE runs_slot SET most = 0"],
+    "approval_assigned_until": [
+        "UPDATE runs_approval SET assignee_id = (SELECT min(id) FROM runs_user), assigned_until = NULL"
+    ],
+    "absence_ends_after": ["UPDATE runs_absence SET ends_at = starts_at"],
+    "absence_somebody_else": ["UPDATE runs_absence SET substitute_id = user_id"],
 }
 TWICE: dict[str, Callable[[], models.Model]] = {
     "wait_open_once": lambda: Wait.objects.filter(closed_at=None)[0],
     "approval_open_once": lambda: Approval.objects.filter(status="open")[0],
     "vote_once_a_version": lambda: Vote.objects.filter(decisive=False)[0],
+    "vote_once_in_somebodys_place": lambda: _by_another(Vote.objects.exclude(in_place_of=None)[0]),
+    "slot_once": lambda: Slot.objects.all()[0],
+    "snooze_once_a_person": lambda: Snooze.objects.all()[0],
     "vote_one_decides": lambda: _by_another(Vote.objects.filter(decisive=True)[0]),
     "signal_id_once": lambda: _renumbered(Signal.objects.all()[0]),
     "signal_number_once": lambda: _renamed(Signal.objects.all()[0]),
@@ -187,6 +221,17 @@ def lived(house: House, define: Define) -> None:
     Delivery.objects.create(project=house.project, message=sent.message, user=ada.user)
     Attempt.objects.create(delivery=sent, no=1, at=store.now(), seconds=0.1, outcome="refused")
     operations.set_preference(actor=ada, app=[], mail=[], digest=False)
+    operations.invite(actor=ada, roles=["viewer"], link=str)
+    Slot.objects.create(run=other, project=house.project, workflow="pay", name="x", key="", most=1)
+    Snooze.objects.create(approval=open_one, user=house.felix.user, until=store.now())
+    Absence.objects.create(
+        project=house.project,
+        user=house.frida.user,
+        substitute=house.felix.user,
+        starts_at=store.now(),
+        ends_at=store.now() + timedelta(days=1),
+    )
+    Vote.objects.filter(approval=open_one).update(in_place_of=house.felix.user)
 
 
 def test_rows_that_contradict_themselves_are_refused(lived: None) -> None:

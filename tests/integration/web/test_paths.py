@@ -19,6 +19,8 @@ from django.test import Client
 from runs import operations, store, workflows
 from runs.engine import Action, Ask, Stage, Workflow, canonical
 from runs.engine import workflow as engine
+from runs.management.commands.demo import Gate
+from runs.management.terminal import Script
 from runs.models import Approval, Member, Team, User, Vote
 from runs.operations.tokens import issue_token
 from runs.policies import Actor, can_decide
@@ -37,6 +39,7 @@ class Tried:
     client: Client
     token: str
     approval: Approval
+    user: User
 
     def page(self, address: str, **form: str) -> int:
         told = {"version": str(self.approval.version), "digest": self.approval.digest, **form}
@@ -90,6 +93,12 @@ def _api_together(tried: Tried) -> int:
     return tried.api("approvals/decide", word="approve", approvals=[one])
 
 
+def _at_a_terminal(tried: Tried) -> int:
+    actor = Actor(User.objects.get(pk=tried.user.pk), tried.approval.project, "command")
+    gate = Gate(Script("approve"), actor, say=lambda text: None, asks=True)
+    return 200 if gate.decide(tried.approval.run) else 409
+
+
 Path_ = Callable[[Tried], int]
 
 #  the function that calls a verb: what a person does there
@@ -100,6 +109,7 @@ PATHS: dict[str, list[Path_]] = {
     "api.views._answered": [_api, _api_of_run],
     "api.views.Revise.post": [_api_revise],
     "api.attending.DecideTogether.post": [_api_together],
+    "management.commands.demo.Gate._answer": [_at_a_terminal],
 }
 
 #   who they are: whether they may decide
@@ -194,7 +204,7 @@ def test_one_rule_on_every_path(house: House, define: Callable[..., Workflow], p
         )
         if rule == "deactivated":
             User.objects.filter(pk=actor.user.pk).update(is_active=False)
-        status = path(Tried(client, secret, approval))
+        status = path(Tried(client, secret, approval, actor.user))
         approval.refresh_from_db()
         touched = approval.version > 1 or Vote.objects.filter(approval=approval).exists()
         if touched != may or status >= 500:
