@@ -122,8 +122,15 @@ def _cut(update: Any) -> str:
     try:
         text = canonical.dumps(storable(update))
     except StepError:
-        text = canonical.visible(repr(update))
+        text = _printed(update)
     return text if len(text) <= MAX_REJECTED else f"{text[:MAX_REJECTED]}…"
+
+
+def _printed(update: Any) -> str:
+    try:
+        return canonical.visible(repr(update))
+    except Exception:  # noqa: BLE001  # an author's object may raise anything, and an int be too long to be printed
+        return f"a {type(update).__name__} that cannot be printed"
 
 
 def is_lanes_own(run: Aggregate, step: LiveStep, resolved: Resolved) -> bool:
