@@ -26,6 +26,7 @@ from runs.operations import ActionDecision, Answer
 from runs.operations.working import Slice
 from runs.policies import Actor
 from runs.store.connection import plan_by_keys
+from tests.kit.waiting import until
 from tests.kit.wire import watched
 
 
@@ -210,8 +211,9 @@ def rate(runs: list[str]) -> float:
 def parked(depth: int, kib: int) -> dict[str, Any]:
     """An open approval of a run that has made so many steps. The workers beside drive it there."""
     run = submitted("bench_asked", left=depth, kib=kib)
-    while (approval := Approval.objects.filter(run=run, status="open").first()) is None:
-        time.sleep(0.01)
+    asked = Approval.objects.filter(run=run, status="open")
+    approval = until(asked.first, seconds=120, what="people are asked")
+    assert approval is not None
     return {
         "id": str(approval.pk),
         "version": approval.version,

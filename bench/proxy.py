@@ -29,7 +29,7 @@ def carry(source: socket.socket, target: socket.socket, delay: float) -> None:
     def deliver() -> None:
         while True:
             due, data = pieces.get()
-            time.sleep(max(0.0, due - time.monotonic()))
+            time.sleep(max(0.0, due - time.monotonic()))  # the distance itself
             if not data:
                 with suppress(OSError):
                     target.shutdown(socket.SHUT_WR)

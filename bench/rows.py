@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,8 +20,10 @@ from bench.figures import Rounds, Row, median, p95, within
 from bench.protocol import ROOT, Contender
 from hitl.process import Child
 from hitl.processes import Launch
+from tests.kit.waiting import until
 
 PEERS: Final = ("langgraph", "absurd", "dbos")
+PATIENCE: Final = 120.0  # seconds; only a measurement that fails waits so long
 RTT: Final = 0.0023  # seconds that the far database is away
 RAW: Final = (
     "CREATE TABLE IF NOT EXISTS raw (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload jsonb)"
@@ -59,36 +61,31 @@ class Bench:
             yield found
 
     @contextmanager
-    def working(self, *names: str, children: int = 1, **env: str) -> Iterator[dict[str, Child]]:
-        """Real workers on our database; each has taken its place when this goes on."""
-        launch = Launch(self.cluster.env(self.address, **env), self.cluster.folder / "log", ROOT)
-        started = {name: self.start(launch, name, children) for name in names}
+    def beside(self, start: Callable[[Launch], Child]) -> Iterator[Child]:
+        """One of our processes on our database, for as long as it is needed."""
+        child = start(Launch(self.cluster.env(self.address), self.cluster.folder / "log", ROOT))
+        self.cluster.guard.add(child)
         try:
-            yield started
+            yield child
         finally:
-            for child in started.values():
+            if child.status is None:
                 child.stop(grace=15)
-                self.cluster.guard.drop(child)
+            self.cluster.guard.drop(child)
 
-    def start(self, launch: Launch, name: str, children: int) -> Child:
+    @contextmanager
+    def working(self, name: str, *, children: int = 1) -> Iterator[Child]:
+        """A real worker; it has taken its place when this goes on."""
+        present = "SELECT count(*) FROM runs_workerchild WHERE gone_at IS NULL"
         with self.cluster.connect("ours") as connection:
-            before = count(connection, "SELECT count(*) FROM runs_workerchild WHERE gone_at IS NULL")
-            child = launch.worker(name, children=children)
-            self.cluster.guard.add(child)
-            wait(
-                lambda: (
-                    count(connection, "SELECT count(*) FROM runs_workerchild WHERE gone_at IS NULL")
-                    >= before + children
-                ),
-                what=f"{name} is there",
-            )
-        return child
+            wanted = count(connection, present) + children
+            with self.beside(lambda launch: launch.worker(name, children=children)) as child:
+                until(lambda: count(connection, present) >= wanted, seconds=PATIENCE, what=f"{name} is there")
+                yield child
 
     def stamped(self, known: int) -> float:
         """When the next first line ran, by the machine's clock; `known` lines are old."""
-        file = self.cluster.stamps
-        wait(lambda: file.exists() and len(file.read_text().splitlines()) > known, what="a node begins")
-        return float(file.read_text().splitlines()[known])
+        until(lambda: self.stamps > known, seconds=PATIENCE, what="a node begins")
+        return float(self.cluster.stamps.read_text().splitlines()[known])
 
     @property
     def stamps(self) -> int:
@@ -98,14 +95,6 @@ class Bench:
 
 def count(connection: Any, statement: str) -> int:
     return int(connection.execute(statement).fetchone()[0])
-
-
-def wait(is_so: Callable[[], bool], *, what: str, seconds: float = 120) -> None:
-    limit = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > limit:
-            raise RuntimeError(f"waited {seconds} s in vain until {what}")
-        time.sleep(0.002)
 
 
 # ---- steps
@@ -191,8 +180,10 @@ def _our_rate(bench: Bench, runs: int, steps: int) -> float:
     bench.cluster.forget_hints()  # of runs that were driven by hand
     made = bench.ours.ask("submit", workflow="bench_steps", count=runs, input={"left": steps})
     with bench.working("rate", children=2):
-        while bench.ours.ask("left", runs=made):
-            time.sleep(0.2)
+        # Looked at seldom: to look takes processor time from what is measured.
+        until(
+            lambda: not bench.ours.ask("left", runs=made), seconds=PATIENCE, every=0.2, what="all have ended"
+        )
     return float(bench.ours.ask("rate", runs=made))
 
 
@@ -270,7 +261,7 @@ def wake_up(bench: Bench) -> list[Row]:
     """From the commit of a decision to the first line of the next node, in another process, through Celery."""
     rows = []
     theirs = median(bench.peers["langgraph"].ask("woken"))
-    with bench.working("wake", children=1):
+    with bench.working("wake"):
         for depth in (1, 1000):
             took = [_woken(bench, depth) for _ in range(bench.times(20, 6))]
             row = Row(f"decision to next node, depth {depth}", "ms", median(took), p95(took))
@@ -292,18 +283,12 @@ def _woken(bench: Bench, depth: int) -> float:
 
 @contextmanager
 def _web(bench: Bench) -> Iterator[str]:
-    launch = Launch(bench.cluster.env(bench.address), bench.cluster.folder / "log", ROOT)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.set_inheritable(True)
-        child = launch.web(listening.fileno())
-        bench.cluster.guard.add(child)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        try:
-            wait(lambda: _answers(url), what="web answers")
+        with bench.beside(lambda launch: launch.web(listening.fileno())):
+            until(lambda: _answers(url), seconds=PATIENCE, what="web answers")
             yield url
-        finally:
-            child.stop(grace=10)
-            bench.cluster.guard.drop(child)
 
 
 def _answers(url: str) -> bool:
@@ -330,31 +315,25 @@ def _woken_by_http(bench: Bench, url: str, secret: str) -> float:
 
 def takeover(bench: Bench) -> list[Row]:
     """kill -9 of a whole worker in mid-step to the first line of the same step in another."""
-    launch = Launch(bench.cluster.env(bench.address), bench.cluster.folder / "log", ROOT)
-    sweeper = launch.sweeper("sweeper")
-    bench.cluster.guard.add(sweeper)
-    try:
-        took = [_taken_over(bench, launch, number) for number in range(bench.times(5, 2))]
-    finally:
-        sweeper.stop(grace=10)
-        bench.cluster.guard.drop(sweeper)
+    with _sweeping(bench):
+        took = [_taken_over(bench, number) for number in range(bench.times(5, 2))]
     row = Row("kill -9 of a worker to takeover", "s", median(took), max(took))
     return [within(row, "2", median(took) <= 2)]
 
 
-def _taken_over(bench: Bench, launch: Launch, number: int) -> float:
+def _sweeping(bench: Bench) -> AbstractContextManager[Child]:
+    return bench.beside(lambda launch: launch.sweeper("sweeper"))
+
+
+def _taken_over(bench: Bench, number: int) -> float:
     known = bench.stamps
-    victim = bench.start(launch, f"victim{number}", 1)
-    bench.ours.ask("submit", workflow="bench_lingering", count=1, input={"left": 1})
-    bench.stamped(known)
-    heir = bench.start(launch, f"heir{number}", 1)
-    begun = time.clock_gettime(time.CLOCK_MONOTONIC)
-    victim.kill()
-    found = bench.stamped(known + 1) - begun
-    heir.stop(grace=15)
-    for child in (victim, heir):
-        bench.cluster.guard.drop(child)
-    return found
+    with bench.working(f"victim{number}") as victim:
+        bench.ours.ask("submit", workflow="bench_lingering", count=1, input={"left": 1})
+        bench.stamped(known)
+        with bench.working(f"heir{number}"):
+            begun = time.clock_gettime(time.CLOCK_MONOTONIC)
+            victim.kill()
+            return bench.stamped(known + 1) - begun
 
 
 def distance(bench: Bench) -> list[Row]:
@@ -405,37 +384,55 @@ def idle(bench: Bench) -> list[Row]:
     seconds = bench.times(20, 8)
     rows = []
     bench.cluster.forget_hints()  # of runs that were driven by hand
-    with bench.working("idle", children=1) as started:
-        time.sleep(4)
-        fastest = _fastest(bench, seconds)
+    with _counting(bench) as asked, bench.working("idle") as worker:
+        fastest = asked.fastest(seconds)
         rows.append(within(Row("idle worker: its most frequent query", "/s", fastest), "1", fastest <= 1.05))
-        largest = max(_rss(pid) for pid in _family(started["idle"].pid))
+        largest = max(_rss(pid) for pid in _family(worker.pid))
         rows.append(within(Row("worker process: RSS", "MB", largest), "150", largest < 150))
-    launch = Launch(bench.cluster.env(bench.address), bench.cluster.folder / "log", ROOT)
-    sweeper = launch.sweeper("sweeper")
-    bench.cluster.guard.add(sweeper)
-    try:
-        time.sleep(3)
-        fastest = _fastest(bench, seconds)
-    finally:
-        sweeper.stop(grace=10)
-        bench.cluster.guard.drop(sweeper)
+    with _counting(bench) as asked, _sweeping(bench):
+        fastest = asked.fastest(seconds)
     rows.append(within(Row("idle sweeper: its most frequent query", "/s", fastest), "1", fastest <= 1.05))
     return rows
 
 
-def _fastest(bench: Bench, seconds: int) -> float:
-    """How often a second the most frequent statement on our tables was asked."""
-    with bench.cluster.connect("ours") as connection:
-        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        connection.execute("SELECT pg_stat_statements_reset()")
-        time.sleep(seconds)
-        most = count(
-            connection,
-            "SELECT coalesce(max(calls), 0) FROM pg_stat_statements JOIN pg_database ON dbid = pg_database.oid"
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of our tables since this was made."""
+
+    connection: Any
+
+    def fastest(self, seconds: int) -> float:
+        """How often a second the most frequent statement is asked, once what starts has started: it has asked something, and
+        in the half second between two looks nothing."""
+        looks = [0]
+
+        def is_calm() -> bool:
+            looks.append(self._count("sum"))
+            return 0 < looks[-1] == looks[-2]
+
+        until(is_calm, seconds=PATIENCE, every=0.5, what="nothing is asked")
+        self.forget()
+        time.sleep(seconds)  # the span of the measurement
+        return self._count("max") / seconds
+
+    def forget(self) -> None:
+        self.connection.execute("SELECT pg_stat_statements_reset()")
+
+    def _count(self, of: str) -> int:
+        return count(
+            self.connection,
+            f"SELECT coalesce({of}(calls), 0) FROM pg_stat_statements JOIN pg_database ON dbid = pg_database.oid"
             " WHERE datname = current_database() AND query LIKE '%runs_%'",
         )
-    return most / seconds
+
+
+@contextmanager
+def _counting(bench: Bench) -> Iterator[_Asked]:
+    with bench.cluster.connect("ours") as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+        asked = _Asked(connection)
+        asked.forget()
+        yield asked
 
 
 def _family(pid: int) -> list[int]:

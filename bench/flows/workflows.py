@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -132,4 +133,4 @@ def linger(state: Count, ctx: Any) -> None:
     """Stays until its process is killed; whoever takes it over goes on at once."""
     stamp()
     if ctx.attempt == 1:
-        time.sleep(600)
+        threading.Event().wait()

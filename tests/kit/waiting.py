@@ -10,8 +10,8 @@ Value = TypeVar("Value")
 SOON = 15.0
 
 
-def until(look: Callable[[], Value], *, seconds: float = SOON, what: str = "") -> Value:
-    """The first truthy answer; fails with what was seen last."""
+def until(look: Callable[[], Value], *, seconds: float = SOON, what: str = "", every: float = 0.05) -> Value:
+    """The first truthy answer; fails with what was seen last. every: seconds between two looks."""
     limit = time.monotonic() + seconds
     while True:
         seen = look()
@@ -19,4 +19,4 @@ def until(look: Callable[[], Value], *, seconds: float = SOON, what: str = "") -
             return seen
         if time.monotonic() > limit:
             raise AssertionError(f"not within {seconds:g} s: {what or look}; last seen: {seen!r}")
-        time.sleep(0.05)
+        time.sleep(every)

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from runs import operations, queries, workflows
-from runs.engine import Workflow, canonical
+from runs import operations, queries
+from runs.engine import canonical
 from runs.models import LogLine, Run
 from tests.integration.core.conftest import House, open_approval
 from tests.integration.core.test_sleeping import pass_time
-
-GUIDE = Path(__file__).parents[3] / "docs" / "authors.md"
+from tests.kit.guides import shown
 
 
 @pytest.fixture
 def guide() -> Iterator[dict[str, Any]]:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    module = ModuleType("authors_guide")  # so that what it takes back with is found by its name
-    sys.modules[module.__name__] = module
-    names = module.__dict__
-    exec(compile("\n".join(blocks), str(GUIDE), "exec", dont_inherit=True), names)
-    flows = [value for value in names.values() if isinstance(value, Workflow)]
-    for flow in flows:
-        workflows.register(flow)
-    yield names
-    for flow in flows:
-        workflows.unregister(flow.name)
-    del sys.modules[module.__name__]
+    with shown("authors") as names:
+        yield names
 
 
 def output(house: House, name: str) -> Any:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runs import workflows
-from runs.engine import Workflow
 from runs.models import Run
 from tests.integration.core.conftest import House
-
-GUIDE = Path(__file__).parents[3] / "docs" / "limits.md"
+from tests.kit.guides import shown
 
 
 @pytest.fixture
 def guide() -> Iterator[dict[str, Any]]:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(blocks), str(GUIDE), "exec", dont_inherit=True), names)
-    flows = [value for value in names.values() if isinstance(value, Workflow)]
-    for flow in flows:
-        workflows.register(flow)
-    yield names
-    for flow in flows:
-        workflows.unregister(flow.name)
+    with shown("limits") as names:
+        yield names
 
 
 def let_in(house: House, workflow: str, *inputs: dict[str, Any]) -> list[bool]:

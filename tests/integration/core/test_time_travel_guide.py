@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runs import operations, workflows
+from runs import operations
 from runs.errors import FieldNotEditable
 from runs.models import Run
 from runs.queries import RunFilter
 from tests.integration.core.conftest import House, open_approval, state_of
-
-GUIDE = Path(__file__).parents[3] / "docs" / "time-travel.md"
+from tests.kit.guides import shown
 
 
 @pytest.fixture
 def guide() -> Iterator[dict[str, Any]]:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(blocks), str(GUIDE), "exec", dont_inherit=True), names)
-    workflows.register(names["purchase"])
-    yield names
-    workflows.unregister("purchase")
+    with shown("time-travel") as names:
+        yield names
 
 
 def bought(house: House, run: Run) -> Run:

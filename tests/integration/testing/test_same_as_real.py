@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +14,8 @@ from runs.engine import END, START, Action, Child, Question, Retry, Workflow
 from runs.testing import Played, edit, play, reject, respond
 from tests.integration.core.conftest import Anything, House
 from tests.integration.testing.real import Real
+from tests.kit.guides import shown
 
-GUIDE = Path(__file__).parents[3] / "docs" / "authors.md"
 Scenario = Callable[[Any], Any]
 
 
@@ -72,15 +70,8 @@ def compare(
 
 @pytest.fixture
 def guide() -> Iterator[dict[str, Any]]:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    names: dict[str, Any] = {}
-    exec(compile("\n".join(blocks), str(GUIDE), "exec", dont_inherit=True), names)
-    flows = [value for value in names.values() if isinstance(value, Workflow)]
-    for flow in flows:
-        workflows.register(flow)
-    yield names
-    for flow in flows:
-        workflows.unregister(flow.name)
+    with shown("authors") as names:
+        yield names
 
 
 def nothing(side: Any) -> None:
