@@ -93,11 +93,13 @@ def _with_room(run: Run, address: str) -> str | None:
     if not is_item:
         return address
     items = Step.objects.filter(run=run, branch=run.branch, lane__startswith=f"{outer}#")
+    ready = list(items.filter(status=StepStatus.READY).values_list("lane", "address"))
+    if not ready:
+        return None  # a late hint: the fan-out may be over
     executing = items.filter(status=StepStatus.EXECUTING).count()
     if executing >= at.lane_at(read_position(run.pk, run.head), outer)["fan"]["at_once"]:
         return None
-    ready = items.filter(status=StepStatus.READY).values_list("lane", "address")
-    return min(ready, key=lambda row: int(row[0].partition("#")[2]), default=("", None))[1]
+    return min(ready, key=lambda row: int(row[0].partition("#")[2]))[1]
 
 
 def take_step(run: Run, address: str, worker: int) -> Held | None:

@@ -473,6 +473,27 @@ def test_a_fan_out_gives_its_results_in_item_order(house: House, define: Define)
     whole(run)
 
 
+def test_a_hint_for_an_item_that_comes_when_its_fan_out_is_over_is_nothing(
+    house: House, define: Define
+) -> None:
+    """Hints may come late, and twice."""
+    flow = define("fan", state=Trace)
+    flow.fan_out("fetch", lambda state, ctx, item: item, items=lambda state: [1, 2], into="found")
+    taken: list[Any] = []
+
+    @flow.node
+    def end(state: Any, ctx: Any) -> None:
+        taken.extend(
+            store.claim(run_id=item.run_id, branch=1, address=item.address, worker=1)
+            for item in Step.objects.filter(run=ctx.run_id, lane__contains="#")
+        )
+
+    flow.edge("fetch", "end")
+    workflows.register(flow)
+    assert house.work(house.submit("fan")).status == "completed"
+    assert taken == [None, None]
+
+
 def test_a_fan_out_over_nothing_completes_at_once(house: House, define: Define) -> None:
     flow = define("fan", state=Trace)
     flow.fan_out("fetch", lambda state, ctx, item: item, items=lambda state: [], into="found")
