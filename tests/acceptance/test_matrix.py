@@ -117,46 +117,46 @@ WRITES = [
 Afterwards = Callable[[], None]
 
 
-def killed(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
-    """SIGKILL, and its connection goes with it, as on a lost machine."""
-    kill_child(child)
-    end_backends(site, backends)
+def killed(site: Site, one: Standing) -> Afterwards:
+    """SIGKILL, and its connections go with it, as on a lost machine."""
+    kill_child(one.child)
+    end_backends(site, one.backends)
     return _nothing
 
 
-def killed_unheard(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
+def killed_unheard(site: Site, one: Standing) -> Afterwards:
     """SIGKILL between the commit and the answer."""
-    freeze_child(child)
-    hold.release()
-    _let_commit(site, backends)
-    kill_child(child)
+    freeze_child(one.child)
+    one.release()
+    _let_commit(site, one.backends)
+    kill_child(one.child)
     return _nothing
 
 
-def frozen(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
+def frozen(site: Site, one: Standing) -> Afterwards:
     """SIGSTOP until the operator has been answered, or for longer than its lease: then it comes back once others have gone on."""
-    freeze_child(child)
-    hold.release()
-    return lambda: thaw_child(child)
+    freeze_child(one.child)
+    one.release()
+    return lambda: thaw_child(one.child)
 
 
-def cut_off(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
+def cut_off(site: Site, one: Standing) -> Afterwards:
     """pg_terminate_backend: nothing of the transaction is left."""
-    end_backends(site, backends)
+    end_backends(site, one.backends)
     return _nothing
 
 
-def cut_off_unheard(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
+def cut_off_unheard(site: Site, one: Standing) -> Afterwards:
     """pg_terminate_backend between the commit and the answer: the worker cannot know whether it landed."""
-    freeze_child(child)
-    hold.release()
-    _let_commit(site, backends)
-    end_backends(site, backends)
-    thaw_child(child)
+    freeze_child(one.child)
+    one.release()
+    _let_commit(site, one.backends)
+    end_backends(site, one.backends)
+    thaw_child(one.child)
     return _nothing
 
 
-def flushed(site: Site, child: int, hold: Hold, backends: list[int]) -> Afterwards:
+def flushed(site: Site, one: Standing) -> Afterwards:
     """Redis is emptied."""
     site.stack.flush_redis()
     return _nothing
@@ -174,9 +174,6 @@ def _let_commit(site: Site, backends: list[int]) -> None:
         ),
         what="the statement is through",
     )
-
-
-Fault = Callable[[Site, int, Hold, list[int]], Afterwards]
 
 
 # ---- what an operator asks for while the process stands there: under way when the fault strikes
@@ -234,6 +231,23 @@ class Case:
         return "completed"
 
 
+@dataclass
+class Standing:
+    """A pool child at the write of a case, or of two: beside the step that it was told of, it may have found a forgotten one."""
+
+    child: int
+    cases: list[Case] = field(default_factory=list)
+    backends: list[int] = field(default_factory=list)
+
+    def release(self) -> None:
+        for case in self.cases:
+            assert case.hold is not None
+            case.hold.release()
+
+
+Fault = Callable[[Site, Standing], Afterwards]
+
+
 @pytest.mark.parametrize(
     "fault",
     [killed, killed_unheard, frozen, cut_off, cut_off_unheard, flushed],
@@ -271,7 +285,7 @@ def _go_wrong(site: Site, places: Places, fault: Fault, cases: Sequence[Case]) -
             case.hold = places.hold(case.write.place, case.name)
             assert site.decide(approval).status_code == 200
     with ThreadPoolExecutor(len(cases)) as operators:
-        afterwards = [_strike(site, fault, case, operators) for case in cases]
+        afterwards = [_strike(site, fault, one, operators) for one in _standing(site, cases)]
         for case in cases:
             if case.answer is not None:
                 case.answer.result(timeout=PATIENCE)
@@ -283,15 +297,29 @@ def _go_wrong(site: Site, places: Places, fault: Fault, cases: Sequence[Case]) -
         after()
 
 
-def _strike(site: Site, fault: Fault, case: Case, operators: ThreadPoolExecutor) -> Afterwards:
-    assert case.hold is not None
-    backends = case.hold.reached()
-    ask = case.act(site, case.run_id)
-    if ask is not None:
-        case.answer = operators.submit(_patiently, ask)
-        until(partial(_is_under_way, site, case.answer, backends), what=f"the wish is under way: {case}")
-    afterwards = fault(site, _standing(site, backends), case.hold, backends)
-    case.hold.release()
+def _standing(site: Site, cases: Sequence[Case]) -> list[Standing]:
+    """Who stands at the writes, once all cases are there. Whoever stands at two is to be struck once, at both."""
+    found: dict[int, Standing] = {}
+    for case in cases:
+        assert case.hold is not None
+        backends = case.hold.reached()
+        child = _child(site, backends)
+        one = found.setdefault(child, Standing(child))
+        one.cases.append(case)
+        one.backends += backends
+    return list(found.values())
+
+
+def _strike(site: Site, fault: Fault, one: Standing, operators: ThreadPoolExecutor) -> Afterwards:
+    for case in one.cases:
+        ask = case.act(site, case.run_id)
+        if ask is not None:
+            case.answer = operators.submit(_patiently, ask)
+            until(
+                partial(_is_under_way, site, case.answer, one.backends), what=f"the wish is under way: {case}"
+            )
+    afterwards = fault(site, one)
+    one.release()
     return afterwards
 
 
@@ -358,7 +386,7 @@ def _asked(site: Site, run_id: str) -> dict[str, Any]:
     return dict(asked[0])
 
 
-def _standing(site: Site, backends: list[int]) -> int:
+def _child(site: Site, backends: list[int]) -> int:
     """The pool child whose backend stands at the write, as its connection says."""
     return int(
         str(site.one("SELECT application_name FROM pg_stat_activity WHERE pid = %s", backends[0])).split()[-1]
