@@ -18,6 +18,7 @@ TABLE: dict[str, tuple[int, int]] = {
     "kills": (1, 20),  # at each boundary of a step
     "writes of the matrix": (2, 100),  # of each fault, left alone, rewound and cancelled; 100 is all of them
     "rounds of the matrix": (1, 2),  # 6 faults, 29 writes, 3 wishes: 1,044 runs
+    "overtaken": (3, 5),  # at a time; each needs two of the twelve pool children
     "runs in a rolling restart": (10, 200),
     "rolling restarts": (2, 40),
     "parallel requests": (50, 50),

@@ -269,6 +269,50 @@ def test_a_fault_at_a_write_loses_and_repeats_nothing(site: Site, places: Places
     assert_invariants(site, *every, expected=EXPLAINED, consume=False)
 
 
+def test_who_was_overtaken_in_the_same_epoch_commits_nothing(site: Site, places: Places) -> None:
+    """C32, C33: it comes back in mid-step while its heir stands at the commit of the same step. The run has not moved, so that
+    the step's token alone tells the two apart.
+    """
+    called, committed = (
+        next(write for write in WRITES if (write.place.table, write.place.when) == place)
+        for place in (("runs_journalentry", "NEW.name = 'mail'"), ("runs_checkpoint", "NEW.node = 'work'"))
+    )
+    cases = [Case(called, undisturbed) for _ in range(size("overtaken"))]
+    for case in cases:
+        case.hold = places.hold(called.place, case.name)
+        case.run_id = site.start(PAIR.workflow, name=case.name)
+    standing = _standing(site, cases)
+    commits = {case.run_id: places.hold(committed.place, case.name) for case in cases}
+    for one in standing:
+        freeze_child(one.child)
+        one.release()  # the call is in the journal, and its process has not heard of it
+    heirs = {run_id: hold.reached() for run_id, hold in commits.items()}
+    for one in standing:
+        thaw_child(one.child)
+    for one in standing:
+        for case in one.cases:
+            is_back = partial(_is_back, site, one.child, case, heirs[case.run_id])
+            until(is_back, seconds=PATIENCE, what=f"it is back: {case}")
+            commits[case.run_id].release()
+    _see_through(site, cases)
+    assert_takes_at_once(site, len(WORKERS) * CHILDREN)
+    for case in cases:
+        _see(site, case)
+        assert site.notes(case.run_id, "late_result_discarded"), (
+            f"{case} was overtaken: {site.story(case.run_id)}"
+        )
+    assert_invariants(site, *(case.run_id for case in cases), expected=EXPLAINED, consume=False)
+
+
+def _is_back(site: Site, child: int, case: Case, heir: list[int]) -> bool:
+    """The child waits behind its heir with a result of its own, or has been told that nobody wants it."""
+    waiting = site.sql(
+        "SELECT application_name FROM pg_stat_activity WHERE pg_blocking_pids(pid) && %s::int[]", heir
+    )
+    is_waiting = any(row["application_name"].endswith(f" {child}") for row in waiting)
+    return is_waiting or bool(site.notes(case.run_id, "late_result_discarded"))
+
+
 def _some() -> list[Write]:
     return random.sample(WRITES, min(size("writes of the matrix"), len(WRITES)))
 
