@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -321,8 +321,16 @@ def takeover(bench: Bench) -> list[Row]:
     return [within(row, "2", median(took) <= 2)]
 
 
-def _sweeping(bench: Bench) -> AbstractContextManager[Child]:
-    return bench.beside(lambda launch: launch.sweeper("sweeper"))
+@contextmanager
+def _sweeping(bench: Bench) -> Iterator[None]:
+    """A sweeper; it has begun when this goes on."""
+    with (
+        bench.cluster.connect("ours") as connection,
+        bench.beside(lambda launch: launch.sweeper("sweeper")) as child,
+    ):
+        its_own = f"SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'hitl % {child.pid}'"
+        until(lambda: count(connection, its_own), seconds=PATIENCE, what="the sweeper is there")
+        yield
 
 
 def _taken_over(bench: Bench, number: int) -> float:
@@ -402,8 +410,8 @@ class _Asked:
     connection: Any
 
     def fastest(self, seconds: int) -> float:
-        """How often a second the most frequent statement is asked, once what starts has started: it has asked something, and
-        in the half second between two looks nothing."""
+        """How often a second the most frequent statement is asked, once what was started is done with starting: nothing was
+        asked in the half second between two looks."""
         looks = [0]
 
         def is_calm() -> bool:
