@@ -76,18 +76,25 @@ class Watchdog:
         self._changed = threading.Condition(self._lock)
         self._guards: list[Guard] = []
         self._shields: dict[int, int] = {}
+        self._listens = False
         self._thread: threading.Thread | None = None
 
     def watch(self, guard: Guard) -> None:
         """From now on its thread has so many seconds; `leave` ends it."""
-        if _is_main(guard.thread) and signal.getsignal(SIGNAL) != self._on_signal:
-            signal.signal(SIGNAL, self._on_signal)
+        has_limit = math.isfinite(guard.seconds)  # the others cost a step next to nothing
+        if _is_main(guard.thread) and (has_limit or not self._listens):
+            self._listen()
         guard.next_at = time.monotonic() + guard.seconds
         with self._lock:
             self._guards.append(guard)
-            if math.isfinite(guard.seconds):  # the others cost a step next to nothing
+            if has_limit:
                 self._set_last_resort()
                 self._look_again()
+
+    def _listen(self) -> None:
+        if signal.getsignal(SIGNAL) != self._on_signal:  # to ask takes longer than all the rest of `watch`
+            signal.signal(SIGNAL, self._on_signal)
+        self._listens = True
 
     def expel(self, guard: Guard) -> None:
         """Tell what a guard watches, if that is still under way, that it is of no use any more; from any thread.
