@@ -7,23 +7,32 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from runs.driver.body import Outcome, StepScope, run_body
+from runs.driver.body import Completed, Failed, StepScope, run_body
 from runs.driver.calls import function_named, is_async
 from runs.driver.context import Context
 from runs.engine import canonical
+from runs.engine.failures import error_of
 from runs.engine.position import LiveStep
 from runs.engine.retry import ONCE
 from runs.engine.workflow import Node, Workflow
+from runs.errors import InvalidCall
 
 
-def take_back(workflow: Workflow, step: LiveStep, context: Context, *, undo: str, result: str) -> Outcome:
+def take_back(
+    workflow: Workflow, step: LiveStep, context: Context, *, undo: str, result: str
+) -> Completed | Failed:
     """Call what takes a call back: with its result, then its arguments. undo: as the journal has it; result: JSON text.
 
     A function with a parameter named `ctx` is given the context, one named `idempotency_key` a key that is the same for every
-    attempt. Its own result is journalled: what was taken back once is not taken back again.
+    attempt. Its own result is journalled: what was taken back once is not taken back again. It may not wait.
     """
-    node = Node(step.node, partial(_body, canonical.loads(undo), canonical.loads(result)), ONCE, 1)
-    return run_body(StepScope(workflow, step, None, context, node=node))
+    told = canonical.loads(undo)
+    node = Node(step.node, partial(_body, told, canonical.loads(result)), ONCE, 1)
+    outcome = run_body(StepScope(workflow, step, None, context, node=node))
+    if isinstance(outcome, Completed | Failed):
+        return outcome
+    error = InvalidCall(f"{told['function']!r} takes a call back, so it cannot wait for anything.")
+    return Failed(error, error_of(error), ONCE)
 
 
 def _body(undo: Mapping[str, Any], result: Any, state: object, ctx: Context) -> Any:

@@ -9,14 +9,17 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import psycopg
 from django.conf import settings
+from django.db import DatabaseError
 
 from runs import store, workflows
+from runs.errors import LateResult
+from runs.store import Held
 
 CHECK_EVERY: Final = 0.5  # seconds between two looks whether what runs here is still ours
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
@@ -45,9 +48,8 @@ class Worker:
         )
         self.id = self.keeper.id
         self.stopping = False
-        self._tokens: frozenset[uuid.UUID] = frozenset()  # replaced, never changed: the keeper reads it
+        self._in_hand: Mapping[uuid.UUID, Tell] = {}  # by token; replaced, never changed: the keeper reads it
         self._lost: frozenset[uuid.UUID] = frozenset()
-        self._bodies: Mapping[uuid.UUID, Tell] = {}  # replaced, never changed, like the tokens
         self._were_held: frozenset[uuid.UUID] = frozenset()
         self._sure_until = -math.inf
         self._writing = threading.Lock()
@@ -59,19 +61,34 @@ class Worker:
         self._thread = threading.Thread(target=self._keep, name="lease-keeper", daemon=True)
         self._thread.start()
 
-    def hold(self, token: uuid.UUID) -> None:
-        with self._writing:
-            self._tokens |= {token}
+    @contextmanager
+    def holding(self, held: Held) -> Iterator[None]:
+        """Renew the lease of a step while it is in hand. If it is left by an exception, nobody runs it any more: the sweeper
+        books the attempt as crashed, and another worker has it at once."""
+        self._take_up(held.token, _nobody)
+        try:
+            yield
+        except LateResult:
+            raise
+        except BaseException:
+            self._let_go(held.token)
+            with suppress(DatabaseError, *store.LOST):  # then the lease runs out by itself
+                store.lapse(held)
+            raise
+        finally:
+            self._let_go(held.token)
 
-    def let_go(self, token: uuid.UUID) -> None:
-        with self._writing:
-            self._tokens -= {token}
-            self._bodies = {other: tell for other, tell in self._bodies.items() if other != token}
+    def watch_over(self, held: Held, tell: Tell) -> None:
+        """tell: called from the keeper's thread if the step is not this worker's any more while its body runs."""
+        self._take_up(held.token, tell)
 
-    def watch_over(self, token: uuid.UUID, tell: Tell) -> None:
-        """tell: called from the keeper's thread if this token is not the step's any more while its body runs."""
+    def _take_up(self, token: uuid.UUID, tell: Tell) -> None:
         with self._writing:
-            self._bodies = {**self._bodies, token: tell}
+            self._in_hand = {**self._in_hand, token: tell}
+
+    def _let_go(self, token: uuid.UUID) -> None:
+        with self._writing:
+            self._in_hand = {other: tell for other, tell in self._in_hand.items() if other != token}
 
     def is_sure_of(self, token: uuid.UUID) -> bool:
         """Whether the lease cannot have run out since it was last renewed, nor been found to be gone."""
@@ -121,32 +138,31 @@ class Worker:
         self._stop.wait(KEEPER_TICK)
 
     def _beat(self) -> None:
-        tokens, begun = self._tokens, time.monotonic()
+        tokens, begun = frozenset(self._in_hand), time.monotonic()
         self._lost = tokens - self.keeper.beat(tuple(tokens))
         self._sure_until = begun + settings.HITL_LEASE_SECONDS
 
     def _check(self) -> None:
         """Ask for the steps that have been in hand since the last time; one that is soon done is not worth a question."""
-        tokens = self._tokens
-        long_held, self._were_held = tokens & self._were_held, tokens
+        in_hand = self._in_hand
+        long_held, self._were_held = in_hand.keys() & self._were_held, frozenset(in_hand)
         if long_held:
-            self._tell(long_held - self.keeper.held(tuple(long_held)))
-
-    def _tell(self, lost: Iterable[uuid.UUID]) -> None:
-        for token in lost:
-            tell = self._bodies.get(token)
-            if tell is not None:
-                tell()
+            for token in long_held - self.keeper.held(tuple(long_held)):
+                self._in_hand.get(token, _nobody)()
 
     def _look(self) -> None:
         """Take a forgotten step if there is nothing else to do. In a thread of its own: the leases go on being renewed."""
         self._look_at = time.monotonic() + LOOK_EVERY
-        if self._tokens or self.stopping or (self._alone is not None and self._alone.is_alive()):
+        if self._in_hand or self.stopping or (self._alone is not None and self._alone.is_alive()):
             return
         found = self.keeper.forgotten_step()
         if found is not None:
             self._alone = threading.Thread(target=self._take, args=found, name="lookout", daemon=True)
             self._alone.start()
+
+
+def _nobody() -> None:
+    """No body runs that could be told."""
 
 
 _worker: Worker | None = None

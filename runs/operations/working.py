@@ -6,34 +6,27 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import psycopg
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from runs import dispatch, store, workflows
 from runs.driver import (
     ITEMS,
     Asked,
-    Call,
     Completed,
     Context,
     Entered,
-    Entry,
     Failed,
     ItemDone,
     Listed,
-    LogLine,
     Outcome,
     Reopened,
     StepScope,
     Suspended,
-    Used,
     run_step,
     secrets,
 )
@@ -55,16 +48,17 @@ from runs.models import Approval, Run
 from runs.operations import parking, undoing
 from runs.operations.deciding import fail_unreadable
 from runs.operations.door import aggregate, commit, pinned_code
+from runs.operations.landing import Tried, land
 from runs.operations.parking import Prepared
+from runs.operations.port import StepPort
 from runs.operations.process import Worker, worker
 from runs.operations.versioning import take_along
 from runs.operations.waking import settle
-from runs.store import Claimed, Held, Weights
+from runs.store import Claimed, ClaimedUndo, Held, Weights
 
 SOON: Final = Retry(
     attempts=1_000, initial=1.0, max=1.0, jitter=0.0
 )  # until the sweeper has cancelled the run
-SATISFIED: Final = ("timer_fired", "wait_timed_out", "signal_taken", "child_ended", "approval_decided")
 Result = TypeVar("Result")
 Command = Callable[[Aggregate], Transition]
 WorkOut = Callable[[Run], tuple[Transition, dict[str, Any]]]
@@ -76,11 +70,9 @@ def advance(*, run_id: uuid.UUID, branch: int, address: str) -> None:
     me = worker()
     if not _can_run(run_id):
         return
-    if is_undo(address):
-        undoing.take_back(run_id=run_id, branch=branch, address=address, me=me, port=_Port)
-        return
+    claim = store.claim_undo if is_undo(address) else store.claim
     try:
-        claimed = store.claim(run_id=run_id, branch=branch, address=address, worker=me.id)
+        claimed = claim(run_id=run_id, branch=branch, address=address, worker=me.id)
     except CheckpointUnreadable as error:
         fail_unreadable(run_id=run_id, error=error)
         return
@@ -90,8 +82,10 @@ def advance(*, run_id: uuid.UUID, branch: int, address: str) -> None:
         return
     if claimed is None:
         logger.debug("duplicate_delivery_ignored", extra={"run": str(run_id), "step": address})
-        return
-    Slice(claimed, me).drive()
+    elif isinstance(claimed, ClaimedUndo):
+        undoing.take_back(claimed, me)
+    else:
+        Slice(claimed, me).drive()
 
 
 def advance_alone(run_id: uuid.UUID, branch: int, address: str) -> None:
@@ -111,66 +105,6 @@ def _can_run(run_id: uuid.UUID) -> bool:
     if run is None:
         return False
     return pinned_code(run) is not None or take_along(run_id)
-
-
-@dataclass(slots=True)
-class _Port:
-    """The journal of one step, as the driver sees it."""
-
-    slice: undoing.InHand
-    ordinal: int = 0
-
-    def entries(self) -> list[Entry]:
-        held, branch = self.slice.held, self.slice.branch
-        if held.is_fresh and branch.no == 1:
-            return []  # nobody has been here, and there is no other branch to reuse from
-        return store.persistently(partial(store.journal, held.run_id, branch, held.step.address))
-
-    def before_call(self) -> None:
-        # An effect of a step that somebody else has by now would happen twice. Looked up only where there is doubt.
-        if not self.slice.worker.is_sure_of(self.slice.held.token):
-            store.persistently(partial(store.check_held, self.slice.held))
-
-    def commit_call(self, call: Call) -> None:
-        self._commit(call)
-
-    def commit_time(self, call: Call) -> str:
-        return self._commit(replace(call, result=""))
-
-    def _commit(self, call: Call) -> str:
-        try:
-            result = store.commit_call(self.slice.held, call, ordinal=self.ordinal)
-        except LateResult:
-            # It was made, and the run is over or somewhere else by now: whoever undoes things still has to know.
-            if call.undo:
-                store.note_late_result(
-                    self.slice.held, "call result", call=call.name, undo=call.undo, result=call.result
-                )
-            raise
-        self.ordinal += 1
-        return result
-
-    def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
-        store.note_usage(self.slice.held, call, occurrence, used)
-
-    def note_log(self, line: LogLine) -> None:
-        store.note_log(self.slice.held, line)
-
-    def note_progress(self, progress: Json) -> None:
-        store.note_progress(self.slice.held, progress)
-        dispatch.announce_step(self.slice.project_id, self.slice.held.run_id)
-
-    def note_overdue(self, facts: Json) -> None:
-        try:
-            store.note_overdue(self.slice.held, facts)
-        except (psycopg.Error, OSError) as error:  # then it will look like a crash
-            logger.warning("could not write down that a step is out of time: %s", error)
-
-    def disconnect(self) -> None:
-        store.disconnect()
-
-    def approved_digest(self, approval_id: str) -> str:
-        return store.persistently(partial(store.approved_digest, approval_id))
 
 
 class Slice:
@@ -206,23 +140,12 @@ class Slice:
         held: Held | None = self.held
         while held is not None:
             self.held = held
-            self.worker.hold(held.token)
             try:
-                held = self._one_step()
+                with self.worker.holding(held):
+                    held = self._one_step()
             except LateResult:
                 self._note_late()
                 return
-            except BaseException:
-                self._give_up()
-                raise
-            finally:
-                self.worker.let_go(self.held.token)
-
-    def _give_up(self) -> None:
-        """Nobody runs this step any more. The sweeper books the attempt as crashed, and another worker has it at once."""
-        self.worker.let_go(self.held.token)
-        with suppress(DatabaseError, *store.LOST):  # then the lease runs out by itself
-            store.lapse(self.held)
 
     def _one_step(self) -> Held | None:
         outcome = self._run_body()
@@ -267,13 +190,13 @@ class Slice:
             generation=self.branch.generation,
             branch=self.branch.no,
             answers=at.answers(self.run.position, lane),
-            port=_Port(self),
+            port=StepPort(held, self.branch, self.worker, self.project_id),
             failures=at.errors(self.run.position, lane),
             earlier=held.earlier,
             generations=self._generations(),
             draws=self._draws(),
         )
-        self.worker.watch_over(held.token, context.expel)
+        self.worker.watch_over(held, context.expel)
         logger.debug("step starts", extra={"run": self.run.run_id, "step": held.step.node})
         limit = self.workflow.nodes[held.step.node].timeout
         scope = StepScope(
@@ -432,18 +355,7 @@ class Slice:
     def _commit_under_lock(
         self, work_out: WorkOut, opened: Approval | None = None, prepared: Prepared | None = None
     ) -> Transition:
-        tried: list[Transition] = []
-
-        def once_more() -> Transition:
-            try:
-                return self._store(work_out, opened, prepared, tried)
-            except LateResult:
-                # The answer to the first try may have been lost, and not the commit: then nobody else was here.
-                if not tried or not store.is_written(self.held, _written_by(tried[-1])):
-                    raise
-                return tried[-1]
-
-        return store.persistently(once_more)
+        return land(self.held, partial(self._store, work_out, opened, prepared))
 
     def _known_unless_moved(
         self, known: tuple[Transition, dict[str, Any]], work_out: WorkOut, run: Run
@@ -461,7 +373,7 @@ class Slice:
         work_out: WorkOut,
         opened: Approval | None,
         prepared: Prepared | None,
-        tried: list[Transition],
+        tried: Tried,
     ) -> Transition:
         with transaction.atomic(durable=True):
             # However long it takes: giving up would throw away what the body did, and the keeper renews meanwhile.
@@ -508,9 +420,3 @@ def _facts_of(error: Exception) -> dict[str, Json]:
     """An error of a validator or a router as data; it may quote what the body returned."""
     facts: dict[str, Json] = secrets.redacted(error_of(error))
     return facts
-
-
-def _written_by(transition: Transition) -> list[str]:
-    """Kinds of the last event of a step after a transition. What it waits for may have been there already."""
-    kinds = [event.kind for event in transition.events]
-    return kinds + list(SATISFIED) if transition.wanted else kinds[:1]

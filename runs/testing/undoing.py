@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from runs.driver import Failed
 from runs.engine import compensation
 from runs.engine.compensation import CallPlace, Ending, failure, undo_of
-from runs.engine.failures import error_of
-from runs.engine.retry import ONCE
 from runs.engine.status import LIVE_STEPS, RunStatus, StepStatus
 from runs.engine.transition import Transition, Undo
-from runs.errors import Compensating, InvalidCall
+from runs.errors import Compensating
 from runs.testing.book import CheckpointRow, JournalRow, RunRow, StepRow
 from runs.testing.writing import World, lineage
 
@@ -51,12 +48,6 @@ def entry_of(world: World, step: StepRow) -> JournalRow:
         name=undo.name,
         occurrence=undo.occurrence,
     )
-
-
-def waits(undo: Undo) -> Failed:
-    """A function that takes back asks for something to wait for."""
-    error = InvalidCall(f"{undo.name!r} cannot be taken back by something that waits.")
-    return Failed(error, error_of(error), ONCE)
 
 
 def taken_over(world: World, run: RunRow, step: StepRow, *, crashes: int, limit: int) -> Transition:

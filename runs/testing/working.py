@@ -323,22 +323,21 @@ class _UndoTurn(_InHand):
             return
         self.worker.strike("after_commit", row.node)
 
-    def _conclude(self, outcome: Outcome) -> None:
+    def _conclude(self, outcome: Completed | Failed) -> None:
         row, undo = self.held.step, undoing.undo_at(self.held.step)
         ending = undoing.ending_of(self.world, self.run)
         if isinstance(outcome, Completed):
             self._store(compensation.undone(ending, undo))
             return
-        failed = outcome if isinstance(outcome, Failed) else undoing.waits(undo)
         delay = failures.delay_of(
             self.world.workflow_of(self.run).undo_retry,
-            failed.error,
+            outcome.error,
             attempt=row.failures + row.crashes + 1,
             failures=row.failures + 1,
             draw=self.world.draw("jitter", self.run.id, row.address, row.failures),
         )
         attempt = attempt_of(row)
-        self._store(compensation.undo_failed(ending, undo, failed.facts, attempt=attempt, delay=delay))
+        self._store(compensation.undo_failed(ending, undo, outcome.facts, attempt=attempt, delay=delay))
 
     def _store(self, transition: Transition) -> None:
         waking.store(self.world, self.run, transition, held=self.held)
