@@ -261,8 +261,7 @@ def _hold_trees(swept: Swept) -> int:
     """Pause what goes on below a run that is paused with its children, and let go on what is paused with one that is not."""
     held = 0
     for _ in range(LEVELS):
-        done = _each(store.to_pause(), pausing.follow, swept)
-        done += _each(store.to_resume(), pausing.follow, swept)
+        done = _each(store.to_follow(), pausing.follow, swept)
         held += done
         if not done:
             break

@@ -16,8 +16,7 @@ from runs.store.children import (
     ended_children,
     has_stopped_ancestor,
     size_of_tree,
-    to_pause,
-    to_resume,
+    to_follow,
     to_stop,
     visible_child,
 )
@@ -43,7 +42,6 @@ from runs.store.deliveries import (
     gather_digests,
     lease_mails,
     lease_webhooks,
-    let_go,
     settle,
 )
 from runs.store.due import (
@@ -63,8 +61,6 @@ from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect
 from runs.store.keys import take_key
 from runs.store.lines import (
     MOST_LOOKED_AT,
-    NOT_TOLD,
-    SLOT_SPACE,
     Use,
     before,
     busy,
@@ -135,9 +131,7 @@ __all__ = [
     "LOST",
     "MOST_LOOKED_AT",
     "NEEDS_MIGRATION",
-    "NOT_TOLD",
     "PATCH_OVERHEAD",
-    "SLOT_SPACE",
     "At",
     "Awake",
     "CallAt",
@@ -196,7 +190,6 @@ __all__ = [
     "lapsed_steps",
     "lease_mails",
     "lease_webhooks",
-    "let_go",
     "let_in",
     "line_of",
     "lineage",
@@ -235,8 +228,7 @@ __all__ = [
     "take_key",
     "taken",
     "taken_back",
-    "to_pause",
-    "to_resume",
+    "to_follow",
     "to_stop",
     "undo_at",
     "undo_steps",

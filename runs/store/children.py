@@ -91,18 +91,18 @@ def to_stop(*, limit: int = 200) -> list[Stop]:
     return list(Stop.objects.order_by("since", "run_id")[:limit])
 
 
-def to_pause(*, limit: int = 200) -> list[Run]:
-    """Runs that go on although the one above them is paused with its children; the tops of trees first."""
-    above = Run.objects.filter(status=RunStatus.PAUSED, paused__children=True)
-    found = Run.objects.filter(parent__in=above).exclude(status__in=[*TERMINAL, *_HELD])
-    return list(found.order_by("created_at")[:limit])
-
-
-def to_resume(*, limit: int = 200) -> list[Run]:
-    """Runs that are paused with the one above them, which is paused so no more."""
-    below = Run.objects.filter(status=RunStatus.PAUSED, paused__has_key="with")
-    held = Q(parent__status=RunStatus.PAUSED, parent__paused__children=True)
-    return list(below.exclude(held).order_by("created_at")[:limit])
+def to_follow(*, limit: int = 200) -> list[Run]:
+    """Runs that go on although the one above them is paused with its children, and runs that are paused with the one above
+    them, which is paused so no more; the tops of trees first. One query."""
+    held = {"paused__children": True, "status": RunStatus.PAUSED}
+    going_on = Run.objects.filter(parent__in=Run.objects.filter(**held)).exclude(
+        status__in=[*TERMINAL, *_HELD]
+    )
+    left_behind = Run.objects.filter(status=RunStatus.PAUSED, paused__has_key="with").exclude(
+        Q(**{f"parent__{name}": value for name, value in held.items()})
+    )
+    both = going_on.only("created_at").union(left_behind.only("created_at"), all=True)
+    return list(both.order_by("created_at")[:limit])
 
 
 def ended_children(strangers: Sequence[At] = (), *, limit: int = 500) -> list[Wait]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from runs.engine import telling
@@ -100,11 +100,6 @@ def _lease(text: str, **parameters: Any) -> list[Leased]:
     with connection.cursor() as cursor:
         cursor.execute(text, {**parameters, "lease": LEASE})
         return [Leased(*row) for row in cursor.fetchall()]
-
-
-def let_go(leased: Leased) -> None:
-    """Give a delivery back that was never begun: it is due at once, and counts as not tried."""
-    _held(leased).update(token=None, attempt=F("attempt") - 1, due_at=Now())
 
 
 def settle(leased: Leased, tried: Tried | None, *, status: str, reason: str, delay: float = 0.0) -> bool:

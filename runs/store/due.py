@@ -13,6 +13,9 @@ from django.db import (
     connection,
 )
 from django.db.models import Exists, OuterRef, Q
+from django.db.models.expressions import RawSQL
+from django.db.models.fields import BooleanField
+from django.db.models.functions import Now
 from psycopg.rows import namedtuple_row
 
 from runs.engine.canonical import Json
@@ -26,7 +29,6 @@ from runs.models import (
     WorkerChild,
 )
 from runs.sql import statement
-from runs.store.connection import now
 from runs.store.lines import NOT_TOLD
 from runs.store.versions import At, without
 
@@ -97,36 +99,34 @@ def lapsed_steps(*, limit: int = 200) -> list[Step]:
     # Asked for each of the few executing steps: children that have gone are kept, and become many.
     over = Q(Exists(WorkerChild.objects.filter(pk=OuterRef("worker"), gone_at__isnull=False)))
     over |= Q(overdue__isnull=False)  # its process has said that it ends
-    if not _just_started():
-        over |= Q(lease_until__lt=now())
+    over |= Q(_everybody_had_a_turn(), lease_until__lt=Now())
     found = Step.objects.filter(over, status=StepStatus.EXECUTING)
     return list(found.order_by("lease_until")[:limit])
 
 
-def _just_started() -> bool:
-    """Whether Postgres has been up for less than one renewal."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_postmaster_start_time() >= now() - make_interval(secs => %s)",
-            [settings.HITL_LEASE_SECONDS / 3],
-        )
-        return bool(cursor.fetchone()[0])
+def _everybody_had_a_turn() -> RawSQL:
+    """A condition: Postgres has been up for longer than one renewal."""
+    return RawSQL(
+        "pg_postmaster_start_time() < now() - make_interval(secs => %s)",
+        [settings.HITL_LEASE_SECONDS / 3],
+        output_field=BooleanField(),
+    )
 
 
 def overdue_runs(*, limit: int = 200) -> list[Run]:
     """Runs whose time is over."""
-    return list(Run.objects.filter(deadline_at__lte=now()).only("pk").order_by("deadline_at")[:limit])
+    return list(Run.objects.filter(deadline_at__lte=Now()).only("pk").order_by("deadline_at")[:limit])
 
 
 def due_waits(strangers: Sequence[At] = (), *, limit: int = 500) -> list[Wait]:
     """Open waits whose time has come, in the order in which they became due; not of runs whose code nobody here has."""
-    due = without(Wait.objects.filter(closed_at=None, due_at__lte=now()), strangers)
+    due = without(Wait.objects.filter(closed_at=None, due_at__lte=Now()), strangers)
     return list(due.order_by("due_at", "id")[:limit])
 
 
 def due_reminders(*, limit: int = 200) -> list[uuid.UUID]:
     """Open approvals of which people are to be reminded by now, the one that was due first at the top."""
-    due = Approval.objects.filter(status=ApprovalStatus.OPEN, remind_at__lte=now())
+    due = Approval.objects.filter(status=ApprovalStatus.OPEN, remind_at__lte=Now())
     return list(due.order_by("remind_at").values_list("pk", flat=True)[:limit])
 
 
@@ -160,5 +160,7 @@ def unhinted_steps(queue: str, *, limit: int) -> list[tuple[uuid.UUID, int, str]
 
 
 def beat(name: str, facts: dict[str, Json]) -> None:
-    """Note that a service has done its round."""
-    ServiceBeat.objects.update_or_create(name=name, defaults={"at": now(), "facts": facts})
+    """Note that a service has done its round. One statement, but for the first time."""
+    told: dict[str, Any] = {"at": Now(), "facts": facts}
+    if not ServiceBeat.objects.filter(name=name).update(**told):
+        ServiceBeat.objects.update_or_create(name=name, defaults=told)

@@ -11,6 +11,7 @@ import pytest
 from celery import current_app
 from django.conf import settings as django_settings
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from redis import Redis
 
 from runs import operations, store, workflows
@@ -559,3 +560,11 @@ def test_without_a_broker_verbs_succeed_and_nothing_is_lost(
     no_broker()
     assert (house.sweep().hinted, len(queue)) == (2, 2)
     assert (house.work(run).status, house.work(shaky).status) == ("completed", "completed")
+
+
+def test_a_round_that_finds_nothing_asks_one_question_of_each_thing_that_may_be_due(house: House) -> None:
+    """Every second of an idle installation is one round."""
+    house.sweep()
+    with CaptureQueriesContext(connection) as asked:
+        house.sweep()
+    assert len(asked) <= 13 + len(workflows.queues())
