@@ -126,10 +126,12 @@ def has_room(queue: str) -> bool:
     Counted by this process, and measured now and then; no request waits for the broker because of it. If it does not
     answer there is nothing to be out of turn with.
     """
-    key = (os.getpid(), queue)
-    if key not in _rooms:
-        _rooms[key] = _Room(queue)
-    return _rooms[key].take()
+    return _room_in(os.getpid(), queue).take()
+
+
+@cache
+def _room_in(process: int, queue: str) -> _Room:
+    return _Room(queue)
 
 
 class _Room:
@@ -153,9 +155,6 @@ class _Room:
             logger.warning("the length of the queue %s is not known: %s", self.queue, type(error).__name__)
             self.left = sys.maxsize
         self.sure_until = time.monotonic() + (MEASURED_FOR if self.left > 0 else MEASURED_AGAIN)
-
-
-_rooms: dict[tuple[int, str], _Room] = {}
 
 
 def hints(queues: Iterable[str]) -> int | None:
@@ -198,10 +197,8 @@ def announce_step(project_id: uuid.UUID, run_id: uuid.UUID) -> None:
 class _Announcer:
     """Publishes without ever waiting for long: a page that misses something reads Postgres at its next heartbeat."""
 
-    def __init__(self) -> None:
-        self.redis = Redis.from_url(
-            settings.REDIS_URL, socket_connect_timeout=0.2, socket_timeout=0.2, retry=None
-        )
+    def __init__(self, redis: Redis) -> None:
+        self.redis = redis
         self.resting_until = 0.0
         self.last_step = (uuid.UUID(int=0), 0.0)
 
@@ -225,20 +222,22 @@ class _Announcer:
         self.say(project_id, run_id)
 
 
-_announcers: dict[int, _Announcer] = {}
-_clients: dict[tuple[int, str], Redis] = {}
+# One of each for a process: a connection must not be shared over a fork.
 
 
 def _client() -> Redis:
-    known = (os.getpid(), settings.REDIS_URL)
-    if known not in _clients:
-        _clients[known] = Redis.from_url(known[1], socket_connect_timeout=0.2, socket_timeout=0.2, retry=None)
-    return _clients[known]
+    return _client_of(os.getpid(), settings.REDIS_URL)
 
 
 def _announcer() -> _Announcer:
-    """One for each process: a connection must not be shared over a fork."""
-    process = os.getpid()
-    if process not in _announcers:
-        _announcers[process] = _Announcer()
-    return _announcers[process]
+    return _announcer_of(os.getpid(), settings.REDIS_URL)
+
+
+@cache
+def _client_of(process: int, url: str) -> Redis:
+    return Redis.from_url(url, socket_connect_timeout=0.2, socket_timeout=0.2, retry=None)
+
+
+@cache
+def _announcer_of(process: int, url: str) -> _Announcer:
+    return _Announcer(_client_of(process, url))

@@ -65,11 +65,11 @@ CLOSING: Final = frozenset(
 )
 
 
-def telling_of(kind: str, payload: Mapping[str, Json]) -> Telling | None:
-    """How an event is told; None if nobody hears of it. An answer of the clock is an expiry, not a decision."""
+def telling_of(kind: str, payload: Mapping[str, Json]) -> Telling:
+    """How an event of a kind in `TELLINGS` is told. An answer of the clock is an expiry, not a decision."""
     if kind == "approval_decided" and payload.get("reason") == "timeout":
         kind = "approval_expired"
-    return TELLINGS.get(kind)
+    return TELLINGS[kind]
 
 
 def decision_told(payload: Mapping[str, Json]) -> dict[str, Json]:

@@ -122,7 +122,7 @@ def rewind(
         if apart:
             check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
         apart = with_taken_back(run, checkpoint, calls=calls, apart=apart)
-        at_once = changes and not standing.way
+        edits, later = (None, changes) if standing.way else (changes, None)
         chosen = lane_to_edit(position, lane, status=run.status) if changes else at.ROOT_LANE
         target = aggregate(run, position, lane=chosen if changes else None, workflow=standing.workflow)
         if changes:
@@ -138,7 +138,7 @@ def rewind(
             target,
             position,
             target.values,
-            changes if changes and at_once else {},
+            edits or {},
             facts,
             lane=chosen,
         )
@@ -148,9 +148,9 @@ def rewind(
             )
         branch = store.NewBranch(checkpoint, calls, actor.as_dict(), reason, apart)
         commit(run, transition, position=position, actor=actor.as_dict(), reason=reason, branch=branch)
-        if changes and not at_once:
+        if later:
             again = aggregate(run, lane=chosen)
-            edited = machine.edit_state(again, chosen, changes, reason=reason)
+            edited = machine.edit_state(again, chosen, later, reason=reason)
             return _commit(run, edited, again, actor, reason)
         run.refresh_from_db()
         return run

@@ -40,10 +40,9 @@ def tell(run: Run, events: Sequence[Event], *, actor: Json = None) -> None:
     """
     said = False
     for event in events:
-        payload = canonical.loads(event.payload) if event.payload else {}
-        how = telling.telling_of(event.kind, payload)
-        if how is not None:
-            _tell(run, event, how, payload, actor)
+        if event.kind in telling.TELLINGS:
+            payload = canonical.loads(event.payload) if event.payload else {}
+            _tell(run, event, telling.telling_of(event.kind, payload), payload, actor)
             said = True
     if not said and any(event.kind in telling.CLOSING for event in events):
         settle_notices(run.pk)
