@@ -29,7 +29,7 @@ MOST: Final = 100  # decided together
 # ---- one approval
 
 
-def _work_page(request: Request, approval_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
     approval = queries.approval(request.actor.project.pk, approval_id)
     policies.check_direct(request.actor, approval.run, approval)
     now = store.now()
@@ -43,7 +43,7 @@ def _work_page(request: Request, approval_id: UUID, *, error: HitlError | None =
         "snoozes": SNOOZES,
         "typed": {name: request.POST.get(name, "") for name in ("reason", "to", "due_at", "hours")},
     }
-    return _draw(request, "inbox/work.html", shown, error, now=now)
+    return _draw(request, "inbox/attend.html", shown, error, now=now)
 
 
 def _others(request: Request, approval: Approval) -> list[str]:
@@ -53,15 +53,15 @@ def _others(request: Request, approval: Approval) -> list[str]:
     return sorted(found - barred - {request.user.username})
 
 
-def _work_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
-    return _work_page(request, approval_id, error=error)
+def _attend_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
+    return _attend_page(request, approval_id, error=error)
 
 
-@page(methods="GET POST", refused=_work_again)
-def work(request: Request, approval_id: UUID) -> HttpResponse:
+@page(methods="GET POST", refused=_attend_again)
+def attend(request: Request, approval_id: UUID) -> HttpResponse:
     """Claim, release, take over, give, snooze, extend: one form each."""
     if request.method != "POST":
-        return _work_page(request, approval_id)
+        return _attend_page(request, approval_id)
     seen = once.first_result(request)
     if seen:
         return see_other(seen)

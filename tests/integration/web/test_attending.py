@@ -36,15 +36,15 @@ def test_a_card_is_claimed_and_others_are_told_who_works_on_it(
     house: House, parked: Approval, client_of: ClientOf
 ) -> None:
     frida, felix = client_of(house.frida), client_of(house.felix)
-    card, work = f"/inbox/{parked.pk}/", f"/inbox/{parked.pk}/work/"
+    card, attend = f"/inbox/{parked.pk}/", f"/inbox/{parked.pk}/attend/"
     assert 'data-key="c"' in text(frida, card)
-    assert frida.post(work, {"do": "assign"}).status_code == 303
+    assert frida.post(attend, {"do": "assign"}).status_code == 303
     assert "Release" in text(frida, card)
     assert "frida works on this; take it over to answer." in text(felix, card)
     assert "data-decide" not in text(felix, card)
-    assert felix.post(work, {"do": "assign"}).status_code == 409
-    assert felix.post(work, {"do": "assign", "reason": "she left"}).status_code == 303
-    assert felix.post(work, {"do": "unassign"}).status_code == 303
+    assert felix.post(attend, {"do": "assign"}).status_code == 409
+    assert felix.post(attend, {"do": "assign", "reason": "she left"}).status_code == 303
+    assert felix.post(attend, {"do": "unassign"}).status_code == 303
     parked.refresh_from_db()
     assert parked.assignee is None
 
@@ -52,17 +52,17 @@ def test_a_card_is_claimed_and_others_are_told_who_works_on_it(
 def test_the_page_of_its_work_gives_snoozes_and_extends(
     house: House, parked: Approval, client_of: ClientOf
 ) -> None:
-    olga, frida, work = client_of(house.olga), client_of(house.frida), f"/inbox/{parked.pk}/work/"
-    assert "<option>felix</option>" in text(frida, work)
-    assert olga.post(work, {"do": "give", "to": "frida", "reason": "yours"}).status_code == 303
-    assert frida.post(work, {"do": "snooze", "hours": "4"}).status_code == 303
+    olga, frida, attend = client_of(house.olga), client_of(house.frida), f"/inbox/{parked.pk}/attend/"
+    assert "<option>felix</option>" in text(frida, attend)
+    assert olga.post(attend, {"do": "give", "to": "frida", "reason": "yours"}).status_code == 303
+    assert frida.post(attend, {"do": "snooze", "hours": "4"}).status_code == 303
     assert str(parked.pk) not in text(frida, "/inbox/")
     assert str(parked.pk) in text(frida, "/inbox/?view=open")
-    assert frida.post(work, {"do": "snooze", "hours": "0"}).status_code == 303
-    assert frida.post(work, {"do": "extend", "due_at": "2031-01-01T10:00", "reason": "so"}).status_code == 303
-    assert frida.post(work, {"do": "extend", "due_at": "soon", "reason": "so"}).status_code == 422
-    assert frida.post(work, {"do": "nothing"}).status_code == 400
-    assert client_of(house.vera).get(work).status_code == 403
+    assert frida.post(attend, {"do": "snooze", "hours": "0"}).status_code == 303
+    assert frida.post(attend, {"do": "extend", "due_at": "2031-01-01T10:00", "reason": "so"}).status_code == 303
+    assert frida.post(attend, {"do": "extend", "due_at": "soon", "reason": "so"}).status_code == 422
+    assert frida.post(attend, {"do": "nothing"}).status_code == 400
+    assert client_of(house.vera).get(attend).status_code == 403
     kinds = kinds_of(parked.run)
     assert [kinds.count(f"approval_{kind}") for kind in ("assigned", "snoozed", "extended")] == [1, 2, 1]
 
