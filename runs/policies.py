@@ -63,15 +63,13 @@ class Actor:
     method: str
     address: str = ""
     token: ApiToken | None = field(default=None, compare=False)
+    member: Member | None = field(default=None, compare=False)  # if whoever made the actor has read it
 
     @cached_property
     def roles(self) -> frozenset[str]:
-        member = (
-            Member.objects.filter(project=self.project, user=self.user)
-            .values_list("roles", flat=True)
-            .first()
-        )
-        return frozenset(member or ()) if self.user.is_active else frozenset()
+        """What this person may do in the project; nothing without a seat there. One query, none with a `member`."""
+        member = self.member or Member.objects.filter(project=self.project, user=self.user).first()
+        return frozenset(member.roles) if member and self.user.is_active else frozenset()
 
     @cached_property
     def seats(self) -> tuple[Seat, ...]:
@@ -139,7 +137,7 @@ def check_prioritise(actor: Actor, run: Run) -> None:
     """Say who goes first among the project's runs: operators."""
     check_view(actor, run.project_id)
     check_scope(actor, "runs:operate")
-    _check_role(actor, frozenset({"operator"}), "change the priority of this run")
+    _check_role(actor, OPERATORS, "change the priority of this run")
 
 
 def check_signal(actor: Actor, run: Run) -> None:
@@ -209,7 +207,7 @@ def check_migrate(actor: Actor, run: Run) -> None:
     """Take a run to another version of its workflow: operators."""
     check_view(actor, run.project_id)
     check_scope(actor, "runs:operate")
-    _check_role(actor, frozenset({"operator"}), "migrate runs")
+    _check_role(actor, OPERATORS, "migrate runs")
 
 
 def check_retry(actor: Actor, run: Run) -> None:
@@ -223,7 +221,7 @@ def check_pause(actor: Actor, run: Run) -> None:
     """Hold a run, and let it go on: operators."""
     check_view(actor, run.project_id)
     check_scope(actor, "runs:operate")
-    _check_role(actor, frozenset({"operator"}), "pause or resume runs")
+    _check_role(actor, OPERATORS, "pause or resume runs")
 
 
 def check_keep(actor: Actor, run: Run) -> None:
@@ -259,7 +257,7 @@ def check_webhooks(actor: Actor) -> None:
     """Say where a project's webhooks go: admins."""
     check_view(actor, actor.project.pk)
     check_scope(actor, "runs:operate")
-    _check_role(actor, frozenset({"admin"}), "manage webhooks")
+    _check_role(actor, ADMINS, "manage webhooks")
 
 
 def check_deliveries(actor: Actor) -> None:
@@ -317,14 +315,14 @@ def check_absence(actor: Actor, user: User) -> None:
     """Say that somebody is away, and who answers in their place: they themselves, and admins."""
     check_view(actor, actor.project.pk)
     check_scope(actor, "approvals:decide")
-    _check_role(actor, DECIDERS if user.pk == actor.user.pk else frozenset({"admin"}), "say who is away")
+    _check_role(actor, DECIDERS if user.pk == actor.user.pk else ADMINS, "say who is away")
 
 
 def check_hours(actor: Actor) -> None:
     """Say when the people of a team work: admins."""
     check_view(actor, actor.project.pk)
     check_scope(actor, "approvals:decide")
-    _check_role(actor, frozenset({"admin"}), "change when a team works")
+    _check_role(actor, ADMINS, "change when a team works")
 
 
 def can(check: Callable[..., object], actor: Actor, *things: Any) -> bool:

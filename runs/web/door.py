@@ -21,7 +21,7 @@ from django_htmx.middleware import HtmxDetails
 
 from runs import policies, roster
 from runs.errors import Conflict, Forbidden, HitlError, NotFound
-from runs.models import Project, User
+from runs.models import Member, Project, User
 from runs.policies import Actor
 from runs.web import once
 
@@ -119,20 +119,24 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
 
 def enter(request: Request, project: Project | None = None) -> None:
     """Find project and roles; the project is the session's, or the one that an address leads to. Raises `NoProject`."""
-    project = project or _project(request)
-    actor = Actor(request.user, project, "session", request.META.get("REMOTE_ADDR", ""))
-    policies.check_view(actor, project.pk)
+    address = request.META.get("REMOTE_ADDR", "")
+    if project is None:
+        member = _member(request)
+        actor = Actor(request.user, member.project, "session", address, member=member)
+    else:
+        actor = Actor(request.user, project, "session", address)
+    policies.check_view(actor, actor.project.pk)
     request.actor = actor  # from here on pages name the project
 
 
-def _project(request: Request) -> Project:
-    """The project of the session, or the person's first if they are in that one no more. One query."""
-    request.projects = roster.projects_of(request.user)
-    slug = request.session.get("project")
-    found = next((one for one in request.projects if one.slug == slug), None)
-    if found is None and not request.projects:
+def _member(request: Request) -> Member:
+    """The person in the project of the session, or in their first if they are in that one no more. One query."""
+    mine = roster.memberships_of(request.user)
+    if not mine:
         raise NoProject()
-    return found or request.projects[0]
+    request.projects = [member.project for member in mine]
+    slug = request.session.get("project")
+    return next((member for member in mine if member.project.slug == slug), mine[0])
 
 
 def is_signed_in(request: HttpRequest) -> bool:

@@ -56,8 +56,8 @@ def inbox(request: Request) -> HttpResponse:
     if _wants(request, "live"):
         return _live(request)
     if _wants(request, "_queue"):
-        return render(request, "inbox/_queue.html", {"queue": _queue(request), "now": store.now()})
-    return _desk(request, rows=_queue(request))
+        return render(request, "inbox/_queue.html", _list_context(request))
+    return _desk(request)
 
 
 @page()
@@ -69,7 +69,7 @@ def show(request: Request, approval_id: UUID) -> HttpResponse:
         return HttpResponse(
             _title(request, context["card"].title) + render_to_string("inbox/_card.html", context, request)
         )
-    return _desk(request, rows=context.pop("queue"), **context)
+    return _desk(request, **context)
 
 
 def _wants(request: Request, target: str) -> bool:
@@ -79,13 +79,14 @@ def _wants(request: Request, target: str) -> bool:
 
 def _live(request: Request, approval_id: UUID | None = None) -> HttpResponse:
     """What an open page takes in when something has changed; the card itself is never among it."""
-    context = {"queue": _queue(request, current=approval_id), "now": store.now()}
+    now = store.now()
+    context = {"queue": _queue(request, now, current=approval_id), "now": now}
     if approval_id is not None:
-        context |= _card_news(request, approval_id)
+        context |= _card_news(request, approval_id, now=now)
     return render(request, "inbox/_live.html", context)
 
 
-def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
+def _card_news(request: Request, approval_id: UUID, *, now: datetime) -> dict[str, Any]:
     """What somebody did to an approval since it was shown; nothing as long as nobody did."""
     approval = _approval(request, approval_id)
     votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
@@ -95,16 +96,14 @@ def _card_news(request: Request, approval_id: UUID) -> dict[str, Any]:
     newer = None if approval.status == "open" else queries.asked_since(approval)
     return {
         "card": {"approval": approval, "mark": mark, "newer": newer},
-        "news": cards.news(approval, votes=votes, author=queries.author_of(approval), now=store.now()),
+        "news": cards.news(approval, votes=votes, author=queries.author_of(approval), now=now),
     }
 
 
 def by_link(request: Request, link: Link, token: str) -> HttpResponse:
     """The card of what a mail's link asks, with the link in its form: the answer uses it up."""
     context = _card_context(request, link.approval_id)
-    return _desk(
-        request, rows=context.pop("queue"), link={"token": token, "until": link.expires_at}, **context
-    )
+    return _desk(request, link={"token": token, "until": link.expires_at}, **context)
 
 
 # ---- deciding
@@ -114,9 +113,8 @@ def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpRes
     """The card as it is now, with the reason of the refusal and the text that was typed."""
     seen = number(request.POST.get("version"))
     context = _card_context(request, approval_id, error=error, seen=seen)
-    rows = context.pop("queue")
     typed = {"reason": request.POST.get("reason", ""), "seen": request.POST.get("seen", "")}
-    return _desk(request, rows=rows, typed=typed, typed_wrong=isinstance(error, Unprocessable), **context)
+    return _desk(request, typed=typed, typed_wrong=isinstance(error, Unprocessable), **context)
 
 
 @page(methods="GET POST", refused=card_again)
@@ -220,7 +218,7 @@ def _send(request: Request, approval: Approval, decisions: list[ActionDecision])
         request.POST.get("reason", ""),
         request.POST.get("link", ""),
     )
-    before = _queue(request, current=approval.pk)
+    before = _queue(request, store.now(), current=approval.pk)
     [decided] = operations.decide(actor=request.actor, answers=[answer])
     messages.success(request, _said(decided))
     following = before.after(approval.pk) if before.view == "mine" else None
@@ -249,8 +247,7 @@ def _done(request: Request, url: str) -> HttpResponse:
     path = url.partition("?")[0]
     opened = path.rstrip("/").rsplit("/", 1)[-1]
     context = _card_context(request, UUID(opened)) if opened != "inbox" else {}
-    rows = context.pop("queue", None) or _queue(request)
-    response = _desk(request, rows=rows, **context)
+    response = _desk(request, **context)
     response["HX-Push-Url"] = url
     return response
 
@@ -258,34 +255,37 @@ def _done(request: Request, url: str) -> HttpResponse:
 # ---- inside: pages
 
 
-def _desk(request: Request, *, rows: queue.Queue, status: int = 200, **context: Any) -> HttpResponse:
-    """List and pane; for htmx only them, with the title, the count and what is said."""
+def _desk(request: Request, **card: Any) -> HttpResponse:
+    """List and pane, with the card of a `_card_context` if there is one; for htmx only them, with the title, the count
+    and what is said."""
     everything = {
-        "queue": rows,
         "form_token": once.token(request),
         "mark": queries.approvals_mark(request.actor.project.pk),
-        "now": context.pop("now", None) or store.now(),
-        **context,
+        **(card or _list_context(request)),
     }
     if not request.htmx or request.htmx.history_restore_request:
-        return render(request, "inbox/inbox.html", everything, status=status)
-    card = everything.get("card")
+        return render(request, "inbox/inbox.html", everything)
     parts = [
-        _title(request, card.title if card else "Inbox"),
+        _title(request, card["card"].title if card else "Inbox"),
         render_to_string("inbox/_inbox.html", everything, request),
     ]
     parts += [
         render_to_string(name, {**everything, "swap": True}, request)
         for name in ("parts/_inbox_count.html", "parts/toasts.html")
     ]
-    return HttpResponse("".join(parts), status=status)
+    return HttpResponse("".join(parts))
+
+
+def _list_context(request: Request) -> dict[str, Any]:
+    now = store.now()
+    return {"queue": _queue(request, now), "now": now}
 
 
 def _title(request: Request, text: str) -> str:
     return render_to_string("parts/title.html", {"text": text}, request)
 
 
-def _queue(request: Request, *, current: UUID | None = None) -> queue.Queue:
+def _queue(request: Request, now: datetime, *, current: UUID | None = None) -> queue.Queue:
     view = _view(request)
     project = request.actor.project.pk
     if view == "decided":
@@ -301,7 +301,7 @@ def _queue(request: Request, *, current: UUID | None = None) -> queue.Queue:
     return queue.build(
         found.rows,
         view=view,
-        now=store.now(),
+        now=now,
         url=reverse("inbox"),
         current=current,
         more=found.more,
@@ -348,7 +348,7 @@ def _card_context(
             may_direct=policies.can_direct(request.actor, approval.run, approval),
             lack=_lack(request, approval),
         ),
-        "queue": _queue(request, current=approval.pk),
+        "queue": _queue(request, now, current=approval.pk),
         "form_token": once.token(request),
         "now": now,
     }
@@ -401,8 +401,7 @@ def _edit_page(request: Request, approval: Approval, *, error: HitlError | None 
         post = {name: text for name, text in post.items() if not name.startswith(("json:", "arg:"))}
     context = _card_context(request, approval.pk, error=error, seen=number(post.get("version")))
     context["edit"] = editing.build(approval, mode=mode, post=post, typed=typed, error=error)
-    rows = context.pop("queue")
-    return _desk(request, rows=rows, **context)
+    return _desk(request, **context)
 
 
 def _texts(request: Request) -> dict[str, str]:
