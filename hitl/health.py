@@ -7,21 +7,16 @@ the driver.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from functools import cache
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import DurationField, ExpressionWrapper, F
-from django.db.models.functions import Now
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
-from runs.models.records import ServiceBeat
-
-SWEEP_LATE = timedelta(seconds=15)  # the sweeper looks once a second
+from runs import watching
 
 
 class NotReady(Exception):
@@ -79,13 +74,12 @@ def _broker() -> str:
 
 
 def _sweep() -> str:
-    age = ExpressionWrapper(Now() - F("at"), output_field=DurationField())
-    beat = ServiceBeat.objects.filter(name="sweeper").annotate(age=age).first()
-    if beat is None:
+    seen = watching.look(watching.SWEEPER)
+    if seen.at is None:
         raise NotReady("no sweep yet: is the sweeper running?")
-    when = beat.at.isoformat(timespec="seconds")
-    if beat.age > SWEEP_LATE:
-        raise NotReady(f"the last sweep was {beat.age.total_seconds():.0f} s ago, at {when}")
+    when = seen.at.isoformat(timespec="seconds")
+    if not seen.well:
+        raise NotReady(f"the last sweep was {seen.ago.total_seconds():.0f} s ago, at {when}")
     return when
 
 

@@ -61,7 +61,6 @@ from runs.models import (
     Project,
     Revision,
     Run,
-    ServiceBeat,
     Signal,
     Snooze,
     Step,
@@ -619,11 +618,6 @@ def preference(project_id: UUID, user: User) -> Preference:
     """What a person wants to hear; what holds without a word of theirs, if they have said nothing. One query."""
     found = Preference.objects.filter(project=project_id, user=user).first()
     return found or Preference(project_id=project_id, user=user, app=list(TOPICS), mail=list(MAILED))
-
-
-def beat_of(service: str) -> ServiceBeat | None:
-    """When a service did its last round. One query."""
-    return ServiceBeat.objects.filter(name=service).first()
 
 
 # ---- pages

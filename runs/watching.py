@@ -20,12 +20,35 @@ SHOWN: Final = 20  # rows of a list
 FORGOTTEN_AFTER: Final = timedelta(seconds=20)  # a ready step that nobody took
 SILENT_AFTER: Final = timedelta(seconds=5)  # past the end of a lease
 LATE_AFTER: Final = timedelta(seconds=20)  # past a due time
-SWEEPER: Final = "sweeper"  # names of beats
-HOUSEKEEPING: Final = "retention"
-SENDER: Final = "deliver"
-SWEEPER_LATE: Final = timedelta(seconds=15)  # it looks once a second
-HOUSEKEEPING_LATE: Final = timedelta(hours=1)  # it starts every ten minutes
 RUNS_AT_WORK: Final = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Something that does rounds. beat: under which name it says so; late: after how long without one; start: what starts it."""
+
+    beat: str
+    name: str
+    late: timedelta
+    start: str
+
+
+SWEEPER: Final = Service("sweeper", "Sweeper", timedelta(seconds=15), "manage.py sweeper")  # looks once a second
+SENDER: Final = Service("deliver", "Sender of messages", timedelta(seconds=15), "manage.py deliver")  # every five
+HOUSEKEEPING: Final = Service("retention", "Housekeeping", timedelta(hours=1), "celery -A hitl beat")  # ten minutes
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A service as it is now. at: its last round, None before the first; ago: how long that is past."""
+
+    service: Service
+    at: datetime | None
+    ago: timedelta
+
+    @property
+    def well(self) -> bool:
+        return self.at is not None and self.ago <= self.service.late
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +113,18 @@ def parts() -> list[Part]:
             said=f"{alive} process{'' if alive == 1 else 'es'}",
             help="" if alive else "No worker runs: nothing goes on. Start one: celery -A hitl worker",
         ),
-        _service("Sweeper", beats.get(SWEEPER), now, late=SWEEPER_LATE, start="manage.py sweeper"),
-        _service("Sender of messages", beats.get(SENDER), now, late=SWEEPER_LATE, start="manage.py deliver"),
-        _service(
-            "Housekeeping", beats.get(HOUSEKEEPING), now, late=HOUSEKEEPING_LATE, start="celery -A hitl beat"
-        ),
+        *(_part(_seen(service, beats.get(service.beat), now)) for service in (SWEEPER, SENDER, HOUSEKEEPING)),
     ]
+
+
+def look(service: Service) -> Seen:
+    """How one service does. Two queries."""
+    beat = ServiceBeat.objects.filter(name=service.beat).first()
+    return _seen(service, beat.at if beat else None, store.now())
+
+
+def _seen(service: Service, at: datetime | None, now: datetime) -> Seen:
+    return Seen(service, at, now - at if at else timedelta(0))
 
 
 def _broker(hints: int | None) -> Part:
@@ -109,12 +138,10 @@ def _broker(hints: int | None) -> Part:
     return Part("Redis", well=True, said=f"answers; {hints:,} hint{'' if hints == 1 else 's'} to be taken")
 
 
-def _service(name: str, at: datetime | None, now: datetime, *, late: timedelta, start: str) -> Part:
-    if at is None:
-        return Part(name, well=False, said="has not run yet", help=f"Start it: {start}")
-    ago = now - at
-    said = f"last round {round(ago.total_seconds()):,} s ago"
-    return Part(name, well=ago <= late, said=said, help="" if ago <= late else f"Start it: {start}")
+def _part(seen: Seen) -> Part:
+    said = f"last round {round(seen.ago.total_seconds()):,} s ago" if seen.at else "has not run yet"
+    help = "" if seen.well else f"Start it: {seen.service.start}"
+    return Part(seen.service.name, seen.well, said, help)
 
 
 def workers(project_id: UUID) -> list[WorkerRow]:

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Final
 
-from runs import store
+from runs import store, watching
 from runs.delivery import mail, schedule, webhooks
 from runs.engine import canonical
 from runs.models import Delivery
@@ -25,7 +25,6 @@ from runs.operations import secrets_in_force
 from runs.store import Leased, Tried
 from runs.wall import Resolver
 
-SENDER: Final = "deliver"
 WEBHOOKS: Final = 16  # attempts at once
 EACH: Final = 2  # of them to one endpoint
 MAILS: Final = 4
@@ -176,7 +175,7 @@ class Sender:
             store.gather_digests(hour=DIGEST_HOUR)
         if moment >= self.beat_at:
             self.beat_at = moment + BEAT_SECONDS
-            store.beat(SENDER, {"under_way": len(self.under_way), "delivered": int(self.sent)})
+            store.beat(watching.SENDER.beat, {"under_way": len(self.under_way), "delivered": int(self.sent)})
 
 
 def _came_of(future: Future[Tried]) -> Tried:

@@ -9,7 +9,6 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
 from runs import operations, policies, queries, roster, store
@@ -17,8 +16,8 @@ from runs.errors import HitlError, Problem, Unprocessable
 from runs.live.presence import last_uses
 from runs.models.people import SCOPES
 from runs.web import once
-from runs.web.banner import of_error
 from runs.web.door import Request, page, see_other
+from runs.web.sheet import Done, draw, fields_of, forms
 
 MEANS: Final = {
     "runs:read": "see runs, history and checkpoints",
@@ -43,28 +42,37 @@ class SignOut(LogoutView):
     pass
 
 
-def tokens_again(request: Request, error: HitlError) -> HttpResponse:
-    wrong = {problem.path.strip("/"): problem.message for problem in error.errors}
-    typed = {"name": request.POST.get("name", ""), "days": request.POST.get("days", "")}
-    chosen = request.POST.getlist("scopes")
-    banner = None if wrong else of_error(error)
-    return _tokens(request, typed=typed, chosen=chosen, wrong=wrong, banner=banner)
+def _of_others(request: Request) -> list[dict[str, Any]]:
+    """Every token of the project but one's own: who administers it may end them."""
+    found = [token for token in roster.tokens(request.actor.project.pk) if token.user_id != request.user.pk]
+    used = last_uses(token.pk for token in found)
+    return [{"token": token, "used": used.get(token.pk)} for token in found]
 
 
-@page(methods="GET POST", refused=tokens_again)
-def tokens(request: Request) -> HttpResponse:
-    if request.method != "POST":
-        return _tokens(request, secret=request.session.pop("new_token", ""))
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
+def _tokens(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    post, wrong = request.POST, fields_of(error)
+    mine = queries.tokens_of(request.actor.project.pk, request.user)
+    used = last_uses(token.pk for token in mine)
+    shown = {
+        "tokens": [{"token": token, "used": used.get(token.pk)} for token in mine],
+        "secret": once.take(request, "new_token"),
+        "typed": {"name": post.get("name", ""), "days": post.get("days", "")},
+        "errors": wrong,
+        "scopes": [{"name": s, "words": MEANS[s], "checked": s in post.getlist("scopes")} for s in SCOPES],
+    }
+    if policies.can_administer(request.actor):
+        shown["others"] = _of_others(request)
+    return draw(request, "account/tokens.html", shown, None if wrong else error)
+
+
+@forms(_tokens)
+def tokens(request: Request) -> Done:
     name, scopes = request.POST.get("name", "").strip(), request.POST.getlist("scopes")
     days = _days(request.POST.get("days", "").strip(), name=name, scopes=scopes)
     expires_at = store.now() + timedelta(days=days) if days else None
     _, secret = operations.create_token(actor=request.actor, name=name, scopes=scopes, expires_at=expires_at)
-    # Kept in the session for the one page that follows the redirect: a reload neither shows it again nor makes another.
-    request.session["new_token"] = secret
-    return see_other(once.remember(request, reverse("tokens")))
+    once.keep(request, "new_token", secret)
+    return Done("", reverse("tokens"))
 
 
 @page(methods="POST")
@@ -90,34 +98,3 @@ def _days(text: str, *, name: str, scopes: list[str]) -> int:
     if problems:
         raise Unprocessable("The token cannot be made like this.", errors=problems)
     return int(text or 0)
-
-
-def _of_others(request: Request) -> list[dict[str, Any]]:
-    """Every token of the project but one's own: who administers it may end them."""
-    found = [token for token in roster.tokens(request.actor.project.pk) if token.user_id != request.user.pk]
-    used = last_uses(token.pk for token in found)
-    return [{"token": token, "used": used.get(token.pk)} for token in found]
-
-
-def _tokens(
-    request: Request,
-    *,
-    secret: str = "",
-    typed: dict[str, str] | None = None,
-    chosen: list[str] | None = None,
-    wrong: dict[str, str] | None = None,
-    banner: Any = None,
-) -> HttpResponse:
-    mine = queries.tokens_of(request.actor.project.pk, request.user)
-    used = last_uses(token.pk for token in mine)
-    shown = {
-        "tokens": [{"token": token, "used": used.get(token.pk)} for token in mine],
-        "secret": secret,
-        "typed": typed or {},
-        "errors": wrong or {},
-        "scopes": [{"name": s, "words": MEANS[s], "checked": s in (chosen or [])} for s in SCOPES],
-    }
-    if policies.can_administer(request.actor):
-        shown["others"] = _of_others(request)
-    context = {"page": shown, "banner": banner, "form_token": once.token(request), "now": store.now()}
-    return render(request, "account/tokens.html", context)

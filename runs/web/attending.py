@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
 from runs import operations, policies, queries, store
@@ -17,10 +15,9 @@ from runs.errors import BadRequest, HitlError, NothingDecided, Problem, Unproces
 from runs.models import Approval
 from runs.operations import Chosen, Together
 from runs.templatetags import pretty, words
-from runs.web import once
-from runs.web.banner import of_error
 from runs.web.context import asked
-from runs.web.door import Request, number, page, see_other
+from runs.web.door import Request, number, page
+from runs.web.sheet import Done, draw, forms
 
 SNOOZES: Final = {"1": "an hour", "4": "four hours", "24": "a day", "168": "a week"}
 MOST: Final = 100  # decided together
@@ -43,7 +40,7 @@ def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None
         "snoozes": SNOOZES,
         "typed": {name: request.POST.get(name, "") for name in ("reason", "to", "due_at", "hours")},
     }
-    return _draw(request, "inbox/attend.html", shown, error, now=now)
+    return draw(request, "inbox/attend.html", shown, error)
 
 
 def _others(request: Request, approval: Approval) -> list[str]:
@@ -53,20 +50,10 @@ def _others(request: Request, approval: Approval) -> list[str]:
     return sorted(found - barred - {request.user.username})
 
 
-def _attend_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
-    return _attend_page(request, approval_id, error=error)
-
-
-@page(methods="GET POST", refused=_attend_again)
-def attend(request: Request, approval_id: UUID) -> HttpResponse:
+@forms(_attend_page)
+def attend(request: Request, approval_id: UUID) -> Done:
     """Claim, release, take over, give, snooze, extend: one form each."""
-    if request.method != "POST":
-        return _attend_page(request, approval_id)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    messages.success(request, _do(request, approval_id))
-    return see_other(once.remember(request, reverse("approval", args=[approval_id])))
+    return Done(_do(request, approval_id), reverse("approval", args=[approval_id]))
 
 
 def _do(request: Request, approval_id: UUID) -> str:
@@ -122,7 +109,7 @@ def _together_page(request: Request, error: HitlError | None = None) -> HttpResp
         "rows": [_row(row, refused.get(str(row.pk), "")) for row in groups.get(chosen, [])],
         "reason": request.POST.get("reason", ""),
     }
-    return _draw(request, "inbox/together.html", shown, error)
+    return draw(request, "inbox/together.html", shown, error)
 
 
 @page(methods="GET POST", refused=_together_page)
@@ -153,7 +140,7 @@ def _done_page(
         "word": word,
         "reason": reason,
     }
-    return _draw(request, "inbox/together_done.html", shown, None)
+    return draw(request, "inbox/together_done.html", shown, None)
 
 
 def _groups(request: Request) -> dict[str, list[Approval]]:
@@ -186,7 +173,7 @@ def _chosen(text: str) -> Chosen:
 # ---- who is away
 
 
-def _away_page(request: Request, error: HitlError | None = None) -> HttpResponse:
+def _away_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     names = queries.known_people(request.actor.project.pk).people
     shown = {
         "absences": queries.absences(request.actor.project.pk),
@@ -197,45 +184,20 @@ def _away_page(request: Request, error: HitlError | None = None) -> HttpResponse
         "decides": request.user.username in names,
         "admin": "admin" in request.actor.roles,
     }
-    return _draw(request, "account/away.html", shown, error)
+    return draw(request, "account/away.html", shown, error)
 
 
-@page(methods="GET POST", refused=_away_page)
-def away(request: Request) -> HttpResponse:
-    if request.method != "POST":
-        return _away_page(request)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
+@forms(_away_page)
+def away(request: Request) -> Done:
     if request.POST.get("back"):
         ended = operations.be_back(actor=request.actor, absence_id=request.POST["back"])
-        messages.success(request, f"{ended.user} answers again.")
-    else:
-        made = operations.be_away(
-            actor=request.actor,
-            substitute=request.POST.get("substitute", ""),
-            starts_at=_instant(request, "starts_at"),
-            ends_at=_instant(request, "ends_at"),
-            note=request.POST.get("note", ""),
-        )
-        messages.success(
-            request, f"{made.substitute} answers in your place from {made.starts_at:%d %b %H:%M} UTC."
-        )
-    return see_other(once.remember(request, reverse("away")))
-
-
-def _draw(
-    request: Request,
-    template: str,
-    shown: dict[str, Any],
-    error: HitlError | None,
-    *,
-    now: datetime | None = None,
-) -> HttpResponse:
-    context = {
-        "page": shown,
-        "banner": of_error(error) if error else None,
-        "form_token": once.token(request),
-        "now": now or store.now(),
-    }
-    return render(request, template, context)
+        return Done(f"{ended.user} answers again.", reverse("away"))
+    made = operations.be_away(
+        actor=request.actor,
+        substitute=request.POST.get("substitute", ""),
+        starts_at=_instant(request, "starts_at"),
+        ends_at=_instant(request, "ends_at"),
+        note=request.POST.get("note", ""),
+    )
+    since = f"{made.starts_at:%d %b %H:%M} UTC"
+    return Done(f"{made.substitute} answers in your place from {since}.", reverse("away"))

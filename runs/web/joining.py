@@ -17,6 +17,7 @@ from runs.models import Invitation, User
 from runs.operations import NewAccount
 from runs.web.banner import of_error
 from runs.web.door import answering, error_page, see_other
+from runs.web.sheet import fields_of
 
 
 def _over(request: HttpRequest, error: HitlError, secret: str) -> HttpResponse:
@@ -60,7 +61,7 @@ def _come_in(request: HttpRequest, *, secret: str, found: Invitation) -> HttpRes
 
 def _page(request: HttpRequest, found: Invitation, *, error: HitlError | None = None) -> HttpResponse:
     user = request.user if isinstance(request.user, User) else None
-    wrong = {problem.path.strip("/"): problem.message for problem in error.errors} if error else {}
+    wrong = fields_of(error)
     shown: dict[str, Any] = {
         "invitation": found,
         "user": user,

@@ -9,18 +9,16 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, roster, store
+from runs import operations, policies, queries, roster
 from runs.errors import HitlError
 from runs.live.presence import last_uses
-from runs.models import Member
 from runs.models.people import ROLES, SCOPES
 from runs.operations.inviting import DAYS, LONGEST
 from runs.web import once
-from runs.web.banner import of_error
 from runs.web.door import Request, number, page, see_other
+from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
 STRANDED: Final = 50
@@ -40,42 +38,7 @@ def role_choices(chosen: Sequence[str]) -> list[dict[str, Any]]:
 # ---- the list
 
 
-def members_again(request: Request, error: HitlError) -> HttpResponse:
-    return _members(request, error=error)
-
-
-@page(methods="GET POST", refused=members_again)
-def index(request: Request) -> HttpResponse:
-    if request.method != "POST":
-        return _members(request, link=request.session.pop("new_link", ""))
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    if request.POST.get("verb") == "service":
-        made = operations.create_service_account(
-            actor=request.actor,
-            username=request.POST.get("username", "").strip(),
-            name=request.POST.get("name", ""),
-            roles=request.POST.getlist("roles"),
-        )
-        return see_other(once.remember(request, reverse("member", args=[made.user.username])))
-    _, link = operations.invite(
-        actor=request.actor,
-        roles=request.POST.getlist("roles"),
-        email=request.POST.get("email", ""),
-        days=number(request.POST.get("days", "").strip()) or 0,
-        link=lambda secret: join_address(request, secret),
-    )
-    # Kept in the session for the one page that follows the redirect, as the secret of a token is.
-    request.session["new_link"] = link
-    return see_other(once.remember(request, reverse("members")))
-
-
-def join_address(request: Request, secret: str) -> str:
-    return request.build_absolute_uri(reverse("join", args=[secret]))
-
-
-def _members(request: Request, *, link: str = "", error: HitlError | None = None) -> HttpResponse:
+def _members(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     project, post = request.actor.project, request.POST
     administers = policies.can_administer(request.actor)
     found = roster.members(project.pk, after=request.GET.get("after", ""), limit=ROWS)
@@ -87,7 +50,7 @@ def _members(request: Request, *, link: str = "", error: HitlError | None = None
         "stranded": queries.unanswerable(project.pk, limit=STRANDED)
         if "operator" in request.actor.roles or administers
         else [],
-        "link": link,
+        "link": once.take(request, "new_link"),
         "email": post.get("email", ""),
         "days": post.get("days", str(DAYS)),
         "longest": LONGEST,
@@ -96,7 +59,32 @@ def _members(request: Request, *, link: str = "", error: HitlError | None = None
         "service": post.get("verb") == "service",
         "roles": role_choices(post.getlist("roles")),
     }
-    return drawn(request, "people/members.html", shown, error)
+    return draw(request, "people/members.html", shown, error)
+
+
+@forms(_members)
+def index(request: Request) -> Done:
+    if request.POST.get("verb") == "service":
+        made = operations.create_service_account(
+            actor=request.actor,
+            username=request.POST.get("username", "").strip(),
+            name=request.POST.get("name", ""),
+            roles=request.POST.getlist("roles"),
+        )
+        return Done("", reverse("member", args=[made.user.username]))
+    _, link = operations.invite(
+        actor=request.actor,
+        roles=request.POST.getlist("roles"),
+        email=request.POST.get("email", ""),
+        days=number(request.POST.get("days", "").strip()) or 0,
+        link=lambda secret: join_address(request, secret),
+    )
+    once.keep(request, "new_link", link)
+    return Done("", reverse("members"))
+
+
+def join_address(request: Request, secret: str) -> str:
+    return request.build_absolute_uri(reverse("join", args=[secret]))
 
 
 def invitations_again(request: Request, error: HitlError, **_: Any) -> HttpResponse:
@@ -113,55 +101,9 @@ def withdraw(request: Request, invitation_id: UUID) -> HttpResponse:
 # ---- one member
 
 
-def member_again(request: Request, error: HitlError, username: str) -> HttpResponse:
-    return _member(request, roster.member(request.actor.project.pk, username), error=error)
-
-
-@page(methods="GET POST", refused=member_again)
-def show(request: Request, username: str) -> HttpResponse:
-    found = roster.member(request.actor.project.pk, username)
-    if request.method != "POST":
-        return _member(request, found, secret=request.session.pop("new_service_token", ""))
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    said, where = _done(request, found)
-    if said:
-        messages.success(request, said)
-    return see_other(once.remember(request, where))
-
-
-def _done(request: Request, member: Member) -> tuple[str, str]:
-    """Does what the form asks for; returns what to say, and where to go."""
-    actor, username, verb = request.actor, member.user.username, request.POST.get("verb", "")
-    here = reverse("member", args=[username])
-    if verb == "remove":
-        operations.remove_member(actor=actor, username=username)
-        left = username == actor.user.username
-        return f"{member.user} is no member any more.", reverse("inbox" if left else "members")
-    if verb == "deactivate":
-        operations.deactivate(actor=actor, username=username)
-        return f"{member.user} is deactivated.", here
-    if verb == "reactivate":
-        operations.reactivate(actor=actor, username=username)
-        return f"{member.user} is active again.", here
-    if verb == "token":
-        _, secret = operations.create_token(
-            actor=actor,
-            user=member.user,
-            name=request.POST.get("name", ""),
-            scopes=request.POST.getlist("scopes"),
-        )
-        request.session["new_service_token"] = secret
-        return "", here
-    operations.set_roles(actor=actor, username=username, roles=request.POST.getlist("roles"))
-    return f"The roles of {member.user} are changed.", here
-
-
-def _member(
-    request: Request, member: Member, *, secret: str = "", error: HitlError | None = None
-) -> HttpResponse:
+def _member(request: Request, username: str, *, error: HitlError | None = None) -> HttpResponse:
     project, post = request.actor.project, request.POST
+    member = roster.member(project.pk, username)
     administers = policies.can_administer(request.actor)
     tokens = roster.tokens(project.pk, user=member.user) if administers and member.user.is_service else []
     used = last_uses(token.pk for token in tokens)
@@ -172,18 +114,36 @@ def _member(
         "roles": role_choices(post.getlist("roles") or member.roles),
         "asked": roster.asked_by_name(project.pk, member.user.username),
         "tokens": [{"token": token, "used": used.get(token.pk)} for token in tokens],
-        "secret": secret,
+        "secret": once.take(request, "new_service_token"),
         "scopes": [{"name": scope, "checked": scope in post.getlist("scopes")} for scope in SCOPES],
         "token_name": post.get("name", ""),
     }
-    return drawn(request, "people/member.html", shown, error)
+    return draw(request, "people/member.html", shown, error)
 
 
-def drawn(request: Request, template: str, shown: dict[str, Any], error: HitlError | None) -> HttpResponse:
-    context = {
-        "page": shown,
-        "banner": of_error(error) if error else None,
-        "form_token": once.token(request),
-        "now": store.now(),
-    }
-    return render(request, template, context)
+@forms(_member)
+def show(request: Request, username: str) -> Done:
+    member = roster.member(request.actor.project.pk, username)
+    actor, verb = request.actor, request.POST.get("verb", "")
+    here = reverse("member", args=[username])
+    if verb == "remove":
+        operations.remove_member(actor=actor, username=username)
+        left = username == actor.user.username
+        return Done(f"{member.user} is no member any more.", reverse("inbox" if left else "members"))
+    if verb == "deactivate":
+        operations.deactivate(actor=actor, username=username)
+        return Done(f"{member.user} is deactivated.", here)
+    if verb == "reactivate":
+        operations.reactivate(actor=actor, username=username)
+        return Done(f"{member.user} is active again.", here)
+    if verb == "token":
+        _, secret = operations.create_token(
+            actor=actor,
+            user=member.user,
+            name=request.POST.get("name", ""),
+            scopes=request.POST.getlist("scopes"),
+        )
+        once.keep(request, "new_service_token", secret)
+        return Done("", here)
+    operations.set_roles(actor=actor, username=username, roles=request.POST.getlist("roles"))
+    return Done(f"The roles of {member.user} are changed.", here)

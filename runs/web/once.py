@@ -40,6 +40,16 @@ def first_result(request: Request) -> str | None:
     return done.get(request.POST.get(FIELD, ""))
 
 
+def keep(request: Request, name: str, secret: str) -> None:
+    """For the one page that follows the redirect: a reload neither shows it again nor makes another."""
+    request.session[name] = secret
+
+
+def take(request: Request, name: str) -> str:
+    """What was kept for this page, once; nothing for the answer to a form."""
+    return "" if request.method == "POST" else str(request.session.pop(name, ""))
+
+
 def remember(request: Request, url: str) -> str:
     """Keep where a form led; returns the address."""
     sent = request.POST.get(FIELD, "")

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from runs import operations, policies, queries, roster
 from runs.errors import HitlError
-from runs.web import once
 from runs.web.door import Request, number, page, see_other
-from runs.web.members import drawn
+from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 50
-
-
-def settings_again(request: Request, error: HitlError) -> HttpResponse:
-    return _settings(request, error=error)
-
-
-@page(methods="GET POST", refused=settings_again)
-def settings(request: Request) -> HttpResponse:
-    if request.method != "POST":
-        return _settings(request)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    operations.rename_project(actor=request.actor, name=request.POST.get("name", ""))
-    messages.success(request, "The project has its new name.")
-    return see_other(once.remember(request, reverse("settings")))
 
 
 def _settings(request: Request, *, error: HitlError | None = None) -> HttpResponse:
@@ -42,7 +24,13 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
         "administers": policies.can_administer(request.actor),
         "projects": request.projects,
     }
-    return drawn(request, "people/settings.html", shown, error)
+    return draw(request, "people/settings.html", shown, error)
+
+
+@forms(_settings)
+def settings(request: Request) -> Done:
+    operations.rename_project(actor=request.actor, name=request.POST.get("name", ""))
+    return Done("The project has its new name.", reverse("settings"))
 
 
 @page()
@@ -52,7 +40,7 @@ def audit(request: Request) -> HttpResponse:
         request.actor.project.pk, before=number(request.GET.get("before")), limit=ROWS
     )
     shown = {"rows": found.rows, "older": f"?before={found.rows[-1].pk}" if found.more else ""}
-    return drawn(request, "people/audit.html", shown, None)
+    return draw(request, "people/audit.html", shown, None)
 
 
 @page(methods="POST")

@@ -5,33 +5,16 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlencode
 
-from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
 
 from runs import operations, policies, roster
 from runs.errors import HitlError
-from runs.web import once
-from runs.web.door import Request, page, see_other
-from runs.web.members import drawn
+from runs.web.door import Request
+from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
 CHOICES: Final = 1_000  # members to choose from
-
-
-def teams_again(request: Request, error: HitlError) -> HttpResponse:
-    return _teams(request, error=error)
-
-
-@page(methods="GET POST", refused=teams_again)
-def index(request: Request) -> HttpResponse:
-    if request.method != "POST":
-        return _teams(request)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    made = operations.create_team(actor=request.actor, name=request.POST.get("name", "").strip())
-    return see_other(once.remember(request, reverse("team", args=[made.name])))
 
 
 def _teams(request: Request, *, error: HitlError | None = None) -> HttpResponse:
@@ -44,27 +27,16 @@ def _teams(request: Request, *, error: HitlError | None = None) -> HttpResponse:
         "administers": policies.can_administer(request.actor),
         "name": request.POST.get("name", ""),
     }
-    return drawn(request, "people/teams.html", shown, error)
+    return draw(request, "people/teams.html", shown, error)
 
 
-def team_again(request: Request, error: HitlError, name: str) -> HttpResponse:
-    return _team(request, name, error=error)
+@forms(_teams)
+def index(request: Request) -> Done:
+    made = operations.create_team(actor=request.actor, name=request.POST.get("name", "").strip())
+    return Done("", reverse("team", args=[made.name]))
 
 
-@page(methods="GET POST", refused=team_again)
-def show(request: Request, name: str) -> HttpResponse:
-    if request.method != "POST":
-        return _team(request, name)
-    seen = once.first_result(request)
-    if seen:
-        return see_other(seen)
-    if request.POST.get("verb") == "delete":
-        operations.delete_team(actor=request.actor, team=name)
-        messages.success(request, f"The team {name} is dissolved.")
-        return see_other(once.remember(request, reverse("teams")))
-    operations.set_people(actor=request.actor, team=name, people=request.POST.getlist("people"))
-    messages.success(request, f"The team {name} is changed.")
-    return see_other(once.remember(request, reverse("team", args=[name])))
+# ---- one team
 
 
 def _team(request: Request, name: str, *, error: HitlError | None = None) -> HttpResponse:
@@ -79,4 +51,13 @@ def _team(request: Request, name: str, *, error: HitlError | None = None) -> Htt
         "administers": administers,
         "choices": [{"member": member, "checked": member.user.username in chosen} for member in members],
     }
-    return drawn(request, "people/team.html", shown, error)
+    return draw(request, "people/team.html", shown, error)
+
+
+@forms(_team)
+def show(request: Request, name: str) -> Done:
+    if request.POST.get("verb") == "delete":
+        operations.delete_team(actor=request.actor, team=name)
+        return Done(f"The team {name} is dissolved.", reverse("teams"))
+    operations.set_people(actor=request.actor, team=name, people=request.POST.getlist("people"))
+    return Done(f"The team {name} is changed.", reverse("team", args=[name]))

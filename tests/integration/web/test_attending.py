@@ -59,7 +59,9 @@ def test_the_page_of_its_work_gives_snoozes_and_extends(
     assert str(parked.pk) not in text(frida, "/inbox/")
     assert str(parked.pk) in text(frida, "/inbox/?view=open")
     assert frida.post(attend, {"do": "snooze", "hours": "0"}).status_code == 303
-    assert frida.post(attend, {"do": "extend", "due_at": "2031-01-01T10:00", "reason": "so"}).status_code == 303
+    assert (
+        frida.post(attend, {"do": "extend", "due_at": "2031-01-01T10:00", "reason": "so"}).status_code == 303
+    )
     assert frida.post(attend, {"do": "extend", "due_at": "soon", "reason": "so"}).status_code == 422
     assert frida.post(attend, {"do": "nothing"}).status_code == 400
     assert client_of(house.vera).get(attend).status_code == 403

@@ -94,6 +94,15 @@ def test_what_a_page_asks_for_after_a_change_costs_no_more_than_the_page(
     assert count(client, f"/inbox/{open_approval(run).pk}/?seen=1-0-", **live) <= count(client, "/inbox/") + 2
 
 
+def test_what_a_stream_asks_for(
+    house: House, parked: Callable[[int], list[Run]], client_of: ClientOf
+) -> None:
+    client = client_of(house.frida)
+    parked(2)
+    counts = [count(client, f"/live/state/{page}") for page in ("notices", "runs", "inbox")]
+    assert counts == [4, 5, 5]
+
+
 def lanes(define: Callable[..., Workflow], name: str, count: int) -> None:
     """start, so many lanes that each ask and then write one key, and a join that cannot take that."""
     flow = define(name)
