@@ -287,6 +287,10 @@ def runs(
         rows = rows.filter(status=status)
     if workflow:
         rows = rows.filter(workflow=workflow)
+    return _newest_first(rows, after, limit)
+
+
+def _newest_first(rows: QuerySet[Row], after: tuple[datetime, UUID] | None, limit: int) -> Page[Row]:
     if after:
         moment, last = after
         rows = rows.filter(
@@ -574,11 +578,8 @@ def deliveries(
         rows = rows.filter(endpoint=endpoint)
     if run:
         rows = rows.filter(message__run=run)
-    if after:
-        moment, last = after
-        rows = rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last))
     rows = rows.select_related("message", "endpoint", "user").defer("message__body")
-    return Page.of(rows.order_by("-created_at", "-id"), limit)
+    return _newest_first(rows, after, limit)
 
 
 def delivery(project_id: UUID, delivery_id: UUID) -> Delivery:

@@ -33,9 +33,15 @@ class Service:
     start: str
 
 
-SWEEPER: Final = Service("sweeper", "Sweeper", timedelta(seconds=15), "manage.py sweeper")  # looks once a second
-SENDER: Final = Service("deliver", "Sender of messages", timedelta(seconds=15), "manage.py deliver")  # every five
-HOUSEKEEPING: Final = Service("retention", "Housekeeping", timedelta(hours=1), "celery -A hitl beat")  # ten minutes
+SWEEPER: Final = Service(
+    "sweeper", "Sweeper", timedelta(seconds=15), "manage.py sweeper"
+)  # looks once a second
+SENDER: Final = Service(
+    "deliver", "Sender of messages", timedelta(seconds=15), "manage.py deliver"
+)  # every five
+HOUSEKEEPING: Final = Service(
+    "retention", "Housekeeping", timedelta(hours=1), "celery -A hitl beat"
+)  # ten minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,9 @@ def _broker(hints: int | None) -> Part:
 
 def _part(seen: Seen) -> Part:
     said = f"last round {round(seen.ago.total_seconds()):,} s ago" if seen.at else "has not run yet"
-    help = "" if seen.well else f"Start it: {seen.service.start}"
-    return Part(seen.service.name, seen.well, said, help)
+    return Part(
+        seen.service.name, seen.well, said, help="" if seen.well else f"Start it: {seen.service.start}"
+    )
 
 
 def workers(project_id: UUID) -> list[WorkerRow]:

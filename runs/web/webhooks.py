@@ -58,6 +58,7 @@ def _endpoint(request: Request, endpoint_id: UUID, *, error: HitlError | None = 
         request.actor.project.pk, endpoint_id
     )  # what is not theirs is not there, whatever their role
     policies.check_webhooks(request.actor)
+    wrong = fields_of(error)
     sent = queries.deliveries(request.actor.project.pk, endpoint=found.pk, limit=20)
     shown = {
         "endpoint": found,

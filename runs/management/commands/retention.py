@@ -8,12 +8,12 @@ from typing import Any, Final
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from runs import keeping, operations
+from runs import keeping, operations, watching
 from runs.engine import canonical
 from runs.keeping import Rule, sizes
 from runs.keeping.sizes import Size
 from runs.management.base import DataCommand, project_named
-from runs.models import LegalHold, Project, ServiceBeat
+from runs.models import LegalHold, Project
 from runs.models.keeping import DAYS
 from runs.policies import Actor
 
@@ -62,10 +62,10 @@ class Command(DataCommand):
 
     def _show(self, *, as_json: bool) -> None:
         rules = keeping.rules()
-        beat = ServiceBeat.objects.filter(name=operations.RETENTION_BEAT).first()
+        last = watching.look(watching.HOUSEKEEPING).at
         told = {
             "on": settings.HITL_RETENTION,
-            "last_round": beat.at.isoformat() if beat else None,
+            "last_round": last.isoformat() if last else None,
             "holds": LegalHold.objects.count(),
             "rules": [
                 {"project": rule.project, "workflow": rule.workflow, "days": rule.days, "from": rule.said_by}
