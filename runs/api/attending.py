@@ -180,7 +180,7 @@ class AbsenceEnd(Endpoint):
     @described(
         operation_id="be_back",
         summary="Take an absence back, or end it now",
-        body=bodies.NothingBody,
+        body=bodies.Nothing,
         headers=[ID_PARAMETER],
         answers={200: documents.AbsenceDocument},
         errors=["missing_scope", "not_found"],
@@ -188,7 +188,7 @@ class AbsenceEnd(Endpoint):
     )
     def post(self, request: Request, id: UUID) -> Response:
         query(request, parameters.NoQuery)
-        read(request, bodies.NothingBody)
+        read(request, bodies.Nothing)
         ended = operations.be_back(actor=actor_of(request), absence_id=id)
         return rendered(documents.absence_document(ended))
 

@@ -19,6 +19,7 @@ from runs.engine.canonical import Json
 from runs.engine.patch import pointer
 from runs.engine.status import RunStatus
 from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
+from runs.models.people import ROLES, SCOPES
 
 DEPTH: Final = canonical.MAX_DEPTH + 3  # the deepest envelope is {decisions: [{args: …}]}
 MAX_LABELS: Final = 50
@@ -28,6 +29,10 @@ Text = Annotated[str, Field(max_length=MAX_COMMENT)]
 Object = dict[str, Any]
 Version = Annotated[
     int, Field(ge=1, description="The version that you saw. The header If-Match may say it instead.")
+]
+Digest = Annotated[
+    str | None,
+    Field(pattern=r"^[0-9a-f]{64}$", description="The digest that you saw; compared if it is sent."),
 ]
 CallsMode = Annotated[
     Literal["reuse", "again"],
@@ -163,10 +168,7 @@ class DecisionBody(Body):
     document: ClassVar[str] = "args"
 
     version: Version | None = None
-    digest: Annotated[
-        str | None,
-        Field(pattern=r"^[0-9a-f]{64}$", description="The digest that you saw; compared if it is sent."),
-    ] = None
+    digest: Digest = None
     decisions: Annotated[list[Decision] | None, Field(min_length=1, max_length=1_000)] = None
     comment: Text = ""
     type: Annotated[
@@ -241,10 +243,6 @@ class WhyBody(Body):
     reason: Text = ""
 
 
-class NothingBody(Body):
-    """Nothing is to be said."""
-
-
 class SnoozeBody(Body):
     """Until when you would rather not see an approval."""
 
@@ -265,7 +263,7 @@ class ChosenApproval(BaseModel):
 
     id: Annotated[UUID, Field(strict=False)]
     version: Annotated[int, Field(ge=1)]
-    digest: Annotated[str | None, Field(pattern=r"^[0-9a-f]{64}$")] = None
+    digest: Digest = None
 
 
 class TogetherBody(Body):
@@ -515,17 +513,9 @@ class EraseBody(Body):
 # ---- people
 
 
-Role = Literal["viewer", "submitter", "reviewer", "operator", "admin"]
-Scope = Literal[
-    "runs:read",
-    "runs:submit",
-    "runs:submit_for_others",
-    "runs:operate",
-    "approvals:read",
-    "approvals:decide",
-    "admin",
-]
-Roles = Annotated[list[Role], Field(min_length=1, max_length=5, examples=[["reviewer"]])]
+Role = Literal[ROLES]  # type: ignore[valid-type]  # one list of them, for the database and for the door
+Scope = Literal[SCOPES]  # type: ignore[valid-type]
+Roles = Annotated[list[Role], Field(min_length=1, max_length=len(ROLES), examples=[["reviewer"]])]
 Account = Annotated[str, Field(min_length=1, max_length=150, examples=["frida"])]
 
 
@@ -573,9 +563,9 @@ class TokenBody(Body):
     """A token of one's own, or of a service account."""
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
-    scopes: Annotated[list[Scope], Field(min_length=1, max_length=6)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))]
     username: Annotated[Account | None, Field(description="The service account; default oneself.")] = None
-    expires_at: AwareDatetime | None = None
+    expires_at: Annotated[AwareDatetime | None, Field(strict=False)] = None
 
 
 class ProjectBody(Body):
@@ -670,6 +660,7 @@ def _place(location: Sequence[str | int]) -> list[str | int]:
 
 NESTED: Final[dict[str | int, type[BaseModel]]] = {
     "decisions": Decision,
+    "approvals": ChosenApproval,
     "exceptions": CallPlace,
     "filter": BulkFilter,
 }

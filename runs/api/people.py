@@ -121,12 +121,14 @@ class Deactivate(Administration):
         summary="Close an account, at once and everywhere",
         description="Its sessions, tokens and open pages end, and no approval counts it as a candidate. Runs that it "
         "started go on.",
+        body=bodies.Nothing,
         headers=[USERNAME_PARAMETER],
         answers={200: rosters.MemberDocument},
         errors=[*ADMINISTERING, "last_admin", "works_elsewhere", "conflict"],
     )
     def post(self, request: Request, username: str) -> Response:
         query(request, parameters.NoQuery)
+        read(request, bodies.Nothing)
         operations.deactivate(actor=actor_of(request), username=username)
         return _member(request, username)
 
@@ -136,12 +138,14 @@ class Reactivate(Administration):
         operation_id="reactivate_member",
         summary="Open an account again",
         description="Its tokens work as before, unless they were revoked.",
+        body=bodies.Nothing,
         headers=[USERNAME_PARAMETER],
         answers={200: rosters.MemberDocument},
         errors=[*ADMINISTERING, "works_elsewhere"],
     )
     def post(self, request: Request, username: str) -> Response:
         query(request, parameters.NoQuery)
+        read(request, bodies.Nothing)
         operations.reactivate(actor=actor_of(request), username=username)
         return _member(request, username)
 

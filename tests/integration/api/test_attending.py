@@ -62,6 +62,10 @@ def test_several_are_decided_together(house: House, define: Define) -> None:
         "approvals": [{"id": str(row.pk), "version": 1} for row in rows],
     }
     frida = api_of(house.frida)
+    odd = {**body, "approvals": [{**body["approvals"][0], "colour": "red"}]}
+    unread = frida.post("approvals/decide", odd)
+    assert unread.paths == ["/approvals/0/colour"]
+    assert unread.body["errors"][0]["message"] == "known here: id, version, digest"
     looked = frida.post("approvals/decide", {**body, "dry": True})
     assert [item["status"] for item in looked.body["items"]] == ["possible", "possible"]
     stale = {**body, "approvals": [body["approvals"][0], {"id": str(rows[1].pk), "version": 3}]}

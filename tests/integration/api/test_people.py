@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from runs.models import ApiToken, AuditEntry, Member, Project, User
+from runs.models.people import SCOPES
 from runs.policies import Actor
 from tests.integration.api.conftest import Api, House, api_of, checked, denials, make_house, pages, person
 
@@ -152,6 +155,24 @@ def test_everybody_lists_and_ends_their_own_tokens(house: House, ada: Api, vera:
     assert vera.ask("DELETE", f"tokens/{of_ada.pk}").code == "not_found"
     assert vera.ask("DELETE", f"tokens/{listed[0]['id']}").status == 200
     assert vera.get("tokens").status == 401
+
+
+def test_a_token_may_have_every_scope_and_an_end(house: House, ada: Api) -> None:
+    until = timezone.now().replace(microsecond=0) + timedelta(days=2)
+    made = ada.post("tokens", {"name": "all", "scopes": list(SCOPES), "expires_at": until.isoformat()})
+    assert (made.status, made.body["scopes"]) == (201, list(SCOPES))
+    assert ApiToken.objects.get(pk=made.body["id"]).expires_at == until
+    assert Api(made.body["secret"]).get("project").status == 200
+    bad = ada.post("tokens", {"name": "bad", "scopes": ["runs:read", "everything"], "expires_at": "soon"})
+    assert (bad.status, bad.paths) == (400, ["/scopes/1", "/expires_at"])
+
+
+@pytest.mark.parametrize("verb", ["deactivate", "reactivate"])
+def test_what_nothing_reads_is_refused_where_nothing_is_to_be_said(house: House, ada: Api, verb: str) -> None:
+    """K10"""
+    assert ada.post(f"members/vera/{verb}", {"reason": "gone"}).code == "unknown_field"
+    assert User.objects.get(username="vera").is_active
+    assert not AuditEntry.objects.filter(verb=verb).exists()
 
 
 def test_an_invitation_is_made_listed_and_withdrawn(house: House, ada: Api) -> None:
