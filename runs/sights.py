@@ -59,14 +59,23 @@ def _nested(shape: dict[str, Any]) -> list[Json]:
 
 
 def run(row: Run, sight: Sight) -> Run:
-    """Its error is always read; input and output only where they were asked for."""
+    """Its error and what it waits for are always read; input and output only where they were asked for."""
     row.error = sight.error(row.error)
+    row.waiting_for = [_reason(told, sight) for told in row.waiting_for]
     loaded = set(row.__dict__)
     if "input" in loaded:
         row.input = canonical.dumps(sight.of_input(canonical.loads(row.input)))
     if "output" in loaded and row.output is not None:
         row.output = canonical.dumps(sight.of_output(canonical.loads(row.output)))
     return row
+
+
+def _reason(told: dict[str, Json], sight: Sight) -> dict[str, Json]:
+    """Why the code that is here cannot take a run on may quote its state: what a migration raised, or what fits no schema."""
+    if not sight.narrow or "detail" not in told:
+        return told
+    kept = {key: value for key, value in told.items() if key != "errors"}
+    return {**kept, "detail": sight.text(str(told["detail"]))}
 
 
 def approval(row: Approval, sight: Sight, *, beside: Approval | None = None) -> Approval:

@@ -360,7 +360,12 @@ class LimitUse(TypedDict):
 
     workflow: Annotated[str | None, Field(description="Whose limit it is; null: the project's.")]
     name: str
-    key: Annotated[str | None, Field(description="By which runs are counted; null: all.")]
+    key: Annotated[
+        str | None,
+        Field(
+            description="By which runs are counted; null: all. It is made of the input: hidden with what is hidden there."
+        ),
+    ]
     limit: int
     per: Annotated[float | None, Field(description="Of a rate: within so many seconds.")]
     taken: Annotated[int, Field(description="How many are at work, or have started within the time.")]
@@ -1029,7 +1034,12 @@ class BulkDocument(TypedDict):
 
 @exact
 class InUse(TypedDict):
-    key: Annotated[str | None, Field(description="Null: of a limit without keys.")]
+    key: Annotated[
+        str | None,
+        Field(
+            description="Null: of a limit without keys. It is made of the input: hidden with what is hidden there."
+        ),
+    ]
     taken: int
 
 
@@ -1207,17 +1217,17 @@ def _slot(run: Run) -> list[WaitDocument]:
     )
 
 
-def _line(standing: Standing | None) -> LineDocument | None:
+def _line(standing: Standing | None, sight: Sight) -> LineDocument | None:
     if standing is None:
         return None
-    return {"before": standing.before, "limits": [_limit_use(use) for use in standing.uses]}
+    return {"before": standing.before, "limits": [_limit_use(use, sight) for use in standing.uses]}
 
 
-def _limit_use(use: Use) -> LimitUse:
+def _limit_use(use: Use, sight: Sight) -> LimitUse:
     return {
         "workflow": use.workflow or None,
         "name": use.name,
-        "key": use.key or None,
+        "key": sight.text(use.key) or None,
         "limit": use.most,
         "per": use.per,
         "taken": use.taken,
@@ -1242,14 +1252,14 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
     sight = sights.of(actor, run)
     return {
         **run_summary(run, actor=actor),
-        "line": _line(queries.standing_of(run)),
+        "line": _line(queries.standing_of(run), sight),
         "input": canonical.loads(run.input),
         "state": None if head is None else sight.of_state(at.state(head)),
         "lanes": [] if head is None else _lanes(head, pending, sight),
         "conflicts": [] if head is None else _conflicts(head, sight),
         "unreadable": fault,
         "stored_as": found.stored_as if found else "",
-        "not_migrated": found.fault if found else "",
+        "not_migrated": sight.text(found.fault) if found else "",
         "next": [] if head is None else _nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
         "usage": usage_document(queries.spent_by(run.pk)),
@@ -1550,7 +1560,7 @@ def checkpoint_document(moment: Moment, *, sight: Sight) -> CheckpointDocument:
         "next": _nodes(moment.position),
         "patch": patch_between(sight.of_state(before, against=moment.state), state),
         "stored_as": moment.stored_as,
-        "not_migrated": moment.fault,
+        "not_migrated": sight.text(moment.fault),
     }
 
 
@@ -1830,11 +1840,13 @@ def workflow_document(
     workflow: Workflow,
     spent: Mapping[str, Spent] | None = None,
     *,
+    actor: Actor,
     taken: Sequence[Use] | None = None,
     versions: Mapping[str, Sequence[VersionRow]] | None = None,
 ) -> WorkflowDocument:
     """spent: what all runs of each workflow used, taken: what is in use of limits, versions: all there ever were, if that was
     asked for."""
+    sight = sights.of_workflow(actor, workflow)
     document: WorkflowDocument = {
         "name": workflow.name,
         "title": workflow.title,
@@ -1844,7 +1856,7 @@ def workflow_document(
         "nodes": [_node(workflow, name) for name in workflow.nodes],
         "queue": workflow.queue,
         "priority": workflow.priority,
-        "limits": [_limit(workflow, limit, taken) for limit in workflow.limits],
+        "limits": [_limit(workflow, limit, taken, sight) for limit in workflow.limits],
     }
     if spent is not None:
         document["usage"] = usage_document(spent.get(workflow.name, Spent()))
@@ -1853,7 +1865,7 @@ def workflow_document(
     return document
 
 
-def _limit(workflow: Workflow, limit: Limit, taken: Sequence[Use] | None) -> LimitDocument:
+def _limit(workflow: Workflow, limit: Limit, taken: Sequence[Use] | None, sight: Sight) -> LimitDocument:
     document: LimitDocument = {
         "name": limit.name,
         "kind": "rate" if isinstance(limit, Rate) else "concurrency",
@@ -1864,7 +1876,7 @@ def _limit(workflow: Workflow, limit: Limit, taken: Sequence[Use] | None) -> Lim
     }
     if taken is not None:
         document["in_use"] = [
-            {"key": use.key or None, "taken": use.taken}
+            {"key": sight.text(use.key) or None, "taken": use.taken}
             for use in taken
             if (use.workflow, use.name) == (workflow.name, limit.name)
         ]

@@ -938,7 +938,7 @@ class Workflows(Endpoint):
         taken = store.taken(actor.project.pk) if wanted.usage else None
         versions = queries.versions(actor.project.pk) if wanted.versions else None
         items = [
-            documents.workflow_document(flow, spent, taken=taken, versions=versions)
+            documents.workflow_document(flow, spent, actor=actor, taken=taken, versions=versions)
             for flow in workflows.every()
         ]
         return rendered({"items": items, "project": documents.project_limit(actor.project, taken)})

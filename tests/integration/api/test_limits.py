@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel
 
 from runs import operations, workflows
-from runs.engine import Concurrency, Rate, Workflow
+from runs.engine import Concurrency, Rate, Sensitive, Workflow
 from runs.models import Project, Run
 from tests.integration.api.conftest import Api, House, token_of
 
@@ -130,3 +131,22 @@ def test_workflows_tell_their_limits_and_what_is_in_use(house: House, shop: Api,
     unread = Api(token_of(house.shop, ["runs:submit"]))
     assert unread.get("workflows").status == 200
     assert unread.get("workflows?usage=true").code == "missing_scope"
+
+
+class Film(BaseModel):
+    customer: Annotated[str, Sensitive("operator")]
+
+
+def test_a_key_that_is_made_of_what_is_hidden_is_hidden(
+    house: House, olga: Api, vera: Api, define: Define
+) -> None:
+    flow = define("secret-films", state=Film, limits=[Concurrency(1, key=lambda film: film.customer)])
+    flow.node(name="frames")(lambda state, ctx: None)
+    workflows.register(flow)
+    for _ in range(2):
+        run = operations.submit(actor=house.shop, workflow="secret-films", input={"customer": "acme"}).run
+    assert operations.let_in(queue=flow.queue) == 1
+    for place in (f"runs/{run.pk}", "workflows?usage=true"):
+        assert "acme" in olga.get(place).text, place
+        assert "acme" not in vera.get(place).text, place
+    assert vera.get(f"runs/{run.pk}").body["line"]["limits"][0]["key"] == "(redacted)"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Any
 
 import pytest
 
 from runs import operations
+from runs.engine import Sensitive
+from runs.errors import NeedsMigration
 from runs.models import Run, WorkerChild
 from tests.integration.api.conftest import Api, House, every_row
 from tests.integration.core.conftest import by_sql
@@ -88,6 +91,30 @@ def test_what_cannot_be_migrated_is_shown_as_it_is_stored_and_says_so(house: Hou
     point = vera.get(f"runs/{run.pk}/checkpoints/1").body
     assert point["state"]["note"] == "hello"
     assert (point["stored_as"], "KeyError" in point["not_migrated"]) == ("1", True)
+
+
+class Kept(First):
+    note: Annotated[str, Sensitive("operator")] = ""
+
+
+def test_what_a_migration_quotes_of_a_state_is_hidden_with_it(house: House, olga: Api, vera: Api) -> None:
+    deploy(letters(1, Kept))
+    run, approval = house.parked(NAME, note="DE02 1203")
+    flow = second(leads=False)
+
+    @flow.migrate(from_version=1)
+    def raises(document: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError(f"cannot read {document['note']}")
+
+    deploy(flow)
+    with pytest.raises(NeedsMigration):
+        house.answer(approval, "approve")
+    places = [f"runs/{run.pk}", "runs", f"runs/{run.pk}/checkpoints/1"]
+    for place in places:
+        assert "DE02" in olga.get(place).text, place
+        assert "DE02" not in vera.get(place).text, place
+    [told] = [one for one in vera.get("runs").body["items"][0]["waiting_for"] if "code" in one]
+    assert (told["code"], told["detail"]) == ("migration_failed", "(redacted)")
 
 
 def test_a_decision_without_code_is_a_conflict_and_the_run_is_found_by_a_filter(
