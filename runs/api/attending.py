@@ -8,10 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, queries
-from runs.api import bodies, documents, parameters
-from runs.api.bodies import read
+from runs.api import bodies, documents
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.parameters import query
 from runs.api.schema import ATTENDING, ID_PARAMETER, described
 from runs.models import Approval
 from runs.operations import Chosen
@@ -34,10 +32,8 @@ class Assign(Endpoint):
             "Give to Felix": {"to": "felix", "reason": "you know this customer"},
         },
     )
-    def post(self, request: Request, id: UUID) -> Response:
+    def post(self, request: Request, id: UUID, body: bodies.AssignmentBody) -> Response:
         actor = actor_of(request)
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.AssignmentBody)
         operations.assign(actor=actor, approval_id=id, to=body.to, reason=body.reason)
         return _approval(actor, id)
 
@@ -53,10 +49,8 @@ class Unassign(Endpoint):
         errors=[*ATTENDING, "already_assigned", "reason_required"],
         examples={"Release": {}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
+    def post(self, request: Request, id: UUID, body: bodies.WhyBody) -> Response:
         actor = actor_of(request)
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.WhyBody)
         operations.unassign(actor=actor, approval_id=id, reason=body.reason)
         return _approval(actor, id)
 
@@ -72,10 +66,8 @@ class Snooze(Endpoint):
         errors=[*ATTENDING, "schema_violation"],
         examples={"Until Monday": {"until": "2026-12-07T08:00:00+00:00"}, "Now": {"until": None}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
+    def post(self, request: Request, id: UUID, body: bodies.SnoozeBody) -> Response:
         actor = actor_of(request)
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.SnoozeBody)
         operations.snooze(actor=actor, approval_id=id, until=body.until)
         return _approval(actor, id)
 
@@ -91,10 +83,8 @@ class Extend(Endpoint):
         errors=[*ATTENDING, "schema_violation", "reason_required"],
         examples={"A day more": {"due_at": "2026-12-02T17:00:00+00:00", "reason": "we wait for the bank"}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
+    def post(self, request: Request, id: UUID, body: bodies.ExtensionBody) -> Response:
         actor = actor_of(request)
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.ExtensionBody)
         operations.extend(actor=actor, approval_id=id, due_at=body.due_at, reason=body.reason)
         return _approval(actor, id)
 
@@ -119,9 +109,7 @@ class DecideTogether(Endpoint):
             }
         },
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.TogetherBody)
+    def post(self, request: Request, body: bodies.TogetherBody) -> Response:
         done = operations.decide_together(
             actor=actor_of(request),
             chosen=[Chosen(one.id, one.version, one.digest) for one in body.approvals],
@@ -138,12 +126,10 @@ class Absences(Endpoint):
     @described(
         operation_id="list_absences",
         summary="List who is away, or will be",
-        query=parameters.NoQuery,
         answers={200: documents.AbsenceList},
         errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
         rows = queries.absences(actor_of(request).project.pk)
         return rendered({"items": [documents.absence_document(row) for row in rows]})
 
@@ -162,9 +148,7 @@ class Absences(Endpoint):
             }
         },
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.AbsenceBody)
+    def post(self, request: Request, body: bodies.AbsenceBody) -> Response:
         made = operations.be_away(
             actor=actor_of(request),
             substitute=body.substitute,
@@ -187,8 +171,6 @@ class AbsenceEnd(Endpoint):
         examples={"Back": {}},
     )
     def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        read(request, bodies.Nothing)
         ended = operations.be_back(actor=actor_of(request), absence_id=id)
         return rendered(documents.absence_document(ended))
 
@@ -199,12 +181,10 @@ class TeamHours(Endpoint):
     @described(
         operation_id="get_team_hours",
         summary="When the people of a team work",
-        query=parameters.NoQuery,
         answers={200: documents.HoursDocument},
         errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, team: str) -> Response:
-        query(request, parameters.NoQuery)
         return rendered(queries.team_hours(actor_of(request).project.pk, team))
 
     @described(
@@ -222,9 +202,7 @@ class TeamHours(Endpoint):
             }
         },
     )
-    def put(self, request: Request, team: str) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.HoursBody)
+    def put(self, request: Request, team: str, body: bodies.HoursBody) -> Response:
         actor = actor_of(request)
         operations.set_hours(actor=actor, team=team, hours=body.model_dump())
         return rendered(queries.team_hours(actor.project.pk, team))

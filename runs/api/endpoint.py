@@ -54,7 +54,7 @@ class SignedInMember(BasePermission):
 
 
 class Endpoint(APIView):
-    """One address. Views parse, call one operation or query, and render.
+    """One address. Its methods get what the request says (`schema.described`), call one operation or query, and render.
 
     read_scope: the scope that GET takes. reads: verbs that only look, so that this door writes down a denied access
     (operations do it themselves). document: where pointers of errors about content start.

@@ -11,9 +11,7 @@ from rest_framework.response import Response
 
 from runs import operations, policies, roster
 from runs.api import bodies, parameters, rosters
-from runs.api.bodies import read
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.parameters import query
 from runs.api.schema import (
     ADMINISTERING,
     ID_PARAMETER,
@@ -41,7 +39,6 @@ class ProjectDetail(Endpoint):
         answers={200: rosters.ProjectDocument},
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
         return _project(request)
 
     @described(
@@ -52,9 +49,7 @@ class ProjectDetail(Endpoint):
         errors=ADMINISTERING,
         examples={"A name": {"name": "Refunds of the north"}},
     )
-    def patch(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.ProjectBody)
+    def patch(self, request: Request, body: bodies.ProjectBody) -> Response:
         operations.rename_project(actor=actor_of(request), name=body.name)
         return _project(request)
 
@@ -67,8 +62,7 @@ class Members(Administration):
         answers={200: rosters.MemberPage},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
-        wanted = query(request, parameters.RosterList)
+    def get(self, request: Request, wanted: parameters.RosterList) -> Response:
         page = roster.members(actor_of(request).project.pk, after=wanted.after, limit=wanted.limit)
         items = [rosters.member_document(member) for member in page.rows]
         return rendered({"items": items, "next": page.rows[-1].user.username if page.more else None})
@@ -83,7 +77,6 @@ class MemberDetail(Administration):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, username: str) -> Response:
-        query(request, parameters.NoQuery)
         return _member(request, username)
 
     @described(
@@ -95,9 +88,7 @@ class MemberDetail(Administration):
         errors=[*ADMINISTERING, "last_admin"],
         examples={"A reviewer": {"roles": ["reviewer"]}},
     )
-    def patch(self, request: Request, username: str) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.RolesBody)
+    def patch(self, request: Request, username: str, body: bodies.RolesBody) -> Response:
         operations.set_roles(actor=actor_of(request), username=username, roles=body.roles)
         return _member(request, username)
 
@@ -110,7 +101,6 @@ class MemberDetail(Administration):
         errors=[*ADMINISTERING, "last_admin"],
     )
     def delete(self, request: Request, username: str) -> Response:
-        query(request, parameters.NoQuery)
         operations.remove_member(actor=actor_of(request), username=username)
         return rendered({"done": True})
 
@@ -127,8 +117,6 @@ class Deactivate(Administration):
         errors=[*ADMINISTERING, "last_admin", "works_elsewhere", "conflict"],
     )
     def post(self, request: Request, username: str) -> Response:
-        query(request, parameters.NoQuery)
-        read(request, bodies.Nothing)
         operations.deactivate(actor=actor_of(request), username=username)
         return _member(request, username)
 
@@ -144,8 +132,6 @@ class Reactivate(Administration):
         errors=[*ADMINISTERING, "works_elsewhere"],
     )
     def post(self, request: Request, username: str) -> Response:
-        query(request, parameters.NoQuery)
-        read(request, bodies.Nothing)
         operations.reactivate(actor=actor_of(request), username=username)
         return _member(request, username)
 
@@ -159,9 +145,7 @@ class ServiceAccounts(Administration):
         errors=[*ADMINISTERING, "name_taken"],
         examples={"A shop": {"username": "shop", "name": "Shop", "roles": ["submitter"]}},
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.ServiceAccountBody)
+    def post(self, request: Request, body: bodies.ServiceAccountBody) -> Response:
         made = operations.create_service_account(
             actor=actor_of(request), username=body.username, name=body.name, roles=body.roles
         )
@@ -176,7 +160,6 @@ class Invitations(Administration):
         errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
         found = roster.invitations(actor_of(request).project.pk)
         return rendered({"items": [rosters.invitation_document(one) for one in found]})
 
@@ -193,9 +176,7 @@ class Invitations(Administration):
             "By link": {"roles": ["viewer"], "days": 2},
         },
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.InvitationBody)
+    def post(self, request: Request, body: bodies.InvitationBody) -> Response:
         made, link = operations.invite(
             actor=actor_of(request),
             roles=body.roles,
@@ -216,7 +197,6 @@ class InvitationDetail(Administration):
         errors=[*ADMINISTERING, "conflict"],
     )
     def delete(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         found = operations.withdraw_invitation(actor=actor_of(request), invitation_id=id)
         return rendered(rosters.invitation_document(found))
 
@@ -229,8 +209,7 @@ class Teams(Administration):
         answers={200: rosters.TeamPage},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
-        wanted = query(request, parameters.RosterList)
+    def get(self, request: Request, wanted: parameters.RosterList) -> Response:
         page = roster.teams(actor_of(request).project.pk, after=wanted.after, limit=wanted.limit)
         items = [rosters.team_document(team) for team in page.rows]
         return rendered({"items": items, "next": page.rows[-1].name if page.more else None})
@@ -243,9 +222,7 @@ class Teams(Administration):
         errors=[*ADMINISTERING, "name_taken"],
         examples={"A team": {"name": "finance", "people": ["frida", "felix"]}},
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.TeamBody)
+    def post(self, request: Request, body: bodies.TeamBody) -> Response:
         operations.create_team(actor=actor_of(request), name=body.name, people=body.people)
         return _team(request, body.name, status=201)
 
@@ -259,7 +236,6 @@ class TeamDetail(Administration):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, name: str) -> Response:
-        query(request, parameters.NoQuery)
         return _team(request, name)
 
     @described(
@@ -272,9 +248,7 @@ class TeamDetail(Administration):
         errors=ADMINISTERING,
         examples={"Two": {"people": ["frida", "felix"]}},
     )
-    def patch(self, request: Request, name: str) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.PeopleBody)
+    def patch(self, request: Request, name: str, body: bodies.PeopleBody) -> Response:
         operations.set_people(actor=actor_of(request), team=name, people=body.people)
         return _team(request, name)
 
@@ -286,7 +260,6 @@ class TeamDetail(Administration):
         errors=[*ADMINISTERING, "team_in_use"],
     )
     def delete(self, request: Request, name: str) -> Response:
-        query(request, parameters.NoQuery)
         operations.delete_team(actor=actor_of(request), team=name)
         return rendered({"done": True})
 
@@ -302,7 +275,6 @@ class Tokens(Endpoint):
         errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
         actor = actor_of(request)
         mine = None if policies.can_administer(actor) else actor.user
         found = roster.tokens(actor.project.pk, user=mine)
@@ -319,9 +291,8 @@ class Tokens(Endpoint):
             "To submit": {"name": "shop backend", "scopes": ["runs:submit", "runs:read"], "username": "shop"}
         },
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body, actor = read(request, bodies.TokenBody), actor_of(request)
+    def post(self, request: Request, body: bodies.TokenBody) -> Response:
+        actor = actor_of(request)
         token, secret = operations.create_token(
             actor=actor,
             name=body.name,
@@ -342,7 +313,6 @@ class TokenDetail(Endpoint):
         errors=["not_found", "missing_scope", "busy"],
     )
     def delete(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         return rendered(rosters.token_document(operations.revoke_token(actor=actor_of(request), token_id=id)))
 
 
@@ -354,8 +324,7 @@ class Audit(Administration):
         answers={200: rosters.AuditPage},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
-        wanted = query(request, parameters.AuditList)
+    def get(self, request: Request, wanted: parameters.AuditList) -> Response:
         page = roster.administered(actor_of(request).project.pk, before=wanted.before, limit=wanted.limit)
         items = [rosters.audit_document(entry) for entry in page.rows]
         return rendered({"items": items, "next": page.rows[-1].pk if page.more else None})

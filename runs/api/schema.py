@@ -1,9 +1,13 @@
-"""The description of the API (OpenAPI 3.1), made from the models that read requests and the shapes that are answered."""
+"""The description of the API (OpenAPI 3.1), made from the models that read requests and the shapes that are answered.
+
+Requests are read where they are described: no operation can read another model than it shows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, wraps
+from inspect import signature
 from typing import Any, Final, TypeVar
 
 from drf_spectacular.authentication import SessionScheme
@@ -11,8 +15,9 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from pydantic import BaseModel, TypeAdapter
+from rest_framework.request import Request
 
-from runs.api import bodies, documents
+from runs.api import bodies, documents, parameters
 from runs.api.parameters import NoQuery, Query, parameters_of
 from runs.api.problems import CONTENT_TYPE, TYPES, kinds, title
 from runs.engine.status import ApprovalStatus, RunStatus
@@ -165,7 +170,11 @@ def described(
     public: bool = False,
     **told: Any,
 ) -> Callable[[Decorated], Decorated]:
-    """Describe one operation. answers: status and shape; errors: codes, beyond those that every operation may answer."""
+    """Describe one operation, and read its requests: parameters and body that are not described here are refused.
+
+    answers: status and shape; errors: codes, beyond those that every operation may answer. The method gets what was read as
+    `wanted` (of `query`) and `body`, where it has arguments of these names.
+    """
     faults = list(errors) if public else [*ALWAYS, *errors]
     if "not_found" in faults and not public:
         faults.append("gone")
@@ -177,7 +186,7 @@ def described(
     if conditional:
         faults.append("invalid_parameter")
     shown = [OpenApiExample(name, value=value, request_only=True) for name, value in (examples or {}).items()]
-    return extend_schema(
+    describe = extend_schema(
         parameters=[*_query_parameters(query), *headers, *answer_headers],
         request=None if body is None else {"application/json": _ref(body)},
         responses={
@@ -189,6 +198,21 @@ def described(
         auth=[] if public else None,
         **told,
     )
+    return lambda method: describe(_reading(method, query=query, body=body))
+
+
+def _reading(method: Any, *, query: type[Query], body: type[bodies.Body] | None) -> Any:
+    """The method of an endpoint, called with what its request says."""
+    taken = signature(method).parameters
+
+    @wraps(method)
+    def reading(endpoint: Any, request: Request, **path: Any) -> Any:
+        told: dict[str, Any] = {"wanted": parameters.query(request, query)}
+        if body is not None:
+            told["body"] = bodies.read(request, body)
+        return method(endpoint, request, **path, **{name: told[name] for name in told.keys() & taken.keys()})
+
+    return reading
 
 
 def _answer(shape: Any) -> OpenApiResponse:

@@ -10,9 +10,8 @@ from rest_framework.response import Response
 
 from runs import operations, policies, queries, sights, store, workflows
 from runs.api import bodies, documents, parameters, problems
-from runs.api.bodies import read
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
-from runs.api.parameters import cursor_of, query
+from runs.api.parameters import cursor_of
 from runs.api.schema import (
     ANSWERING,
     FORKING,
@@ -59,11 +58,9 @@ class Runs(Endpoint):
             },
         },
     )
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request, body: bodies.Submission) -> Response:
         actor = actor_of(request)
-        query(request, parameters.NoQuery)
         key = parameters.idempotency_key(request)
-        body = read(request, bodies.Submission)
         submitted = operations.submit(
             actor=actor,
             workflow=body.workflow,
@@ -87,8 +84,7 @@ class Runs(Endpoint):
         answers={200: documents.RunPage},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
-        wanted = query(request, parameters.RunList)
+    def get(self, request: Request, wanted: parameters.RunList) -> Response:
         page = queries.runs(
             actor_of(request).project.pk,
             status=wanted.status,
@@ -116,8 +112,7 @@ class RunDetail(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        # The waiting itself is done before Django is asked (runs.live.waiting); here the parameter is only checked.
-        query(request, parameters.Wait)
+        # The waiting itself is done before Django is asked (runs.live.waiting).
         actor = actor_of(request)
         known = request.META.get("HTTP_IF_NONE_MATCH")
         if known:
@@ -138,8 +133,7 @@ class RunHistory(Endpoint):
         answers={200: documents.EventPage},
         errors=["not_found", "missing_scope"],
     )
-    def get(self, request: Request, id: UUID) -> Response:
-        wanted = query(request, parameters.History)
+    def get(self, request: Request, id: UUID, wanted: parameters.History) -> Response:
         run = queries.run_mark(actor_of(request).project.pk, id)
         sight = sights.of(actor_of(request), run)
         page = queries.events(run.pk, after=wanted.after, limit=wanted.limit)
@@ -158,8 +152,7 @@ class RunCheckpoints(Endpoint):
         answers={200: documents.CheckpointPage},
         errors=["not_found", "missing_scope"],
     )
-    def get(self, request: Request, id: UUID) -> Response:
-        wanted = query(request, parameters.CheckpointList)
+    def get(self, request: Request, id: UUID, wanted: parameters.CheckpointList) -> Response:
         run = queries.run_mark(actor_of(request).project.pk, id)
         page = queries.checkpoints(run.pk, branch=wanted.branch, after=wanted.after, limit=wanted.limit)
         items = [documents.checkpoint_summary(checkpoint) for checkpoint in page.rows]
@@ -184,7 +177,6 @@ class RunCheckpoint(Endpoint):
         ],
     )
     def get(self, request: Request, id: UUID, no: int) -> Response:
-        query(request, parameters.NoQuery)
         run = queries.run_mark(actor_of(request).project.pk, id)
         return rendered(
             documents.checkpoint_document(
@@ -204,8 +196,7 @@ class RunSteps(Endpoint):
         answers={200: documents.StepPage},
         errors=["not_found", "missing_scope"],
     )
-    def get(self, request: Request, id: UUID) -> Response:
-        wanted = query(request, parameters.StepList)
+    def get(self, request: Request, id: UUID, wanted: parameters.StepList) -> Response:
         run = queries.run_mark(actor_of(request).project.pk, id)
         after = parameters.moment_branch_address(wanted.cursor)
         page = queries.visits(run.pk, branch=wanted.branch, after=after, limit=wanted.limit)
@@ -231,9 +222,7 @@ class RewindPreview(Endpoint):
         answers={200: documents.PreviewDocument},
         errors=[*STEERING, "unknown_call"],
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.PreviewBody)
+    def post(self, request: Request, id: UUID, body: bodies.PreviewBody) -> Response:
         preview = operations.preview_rewind(
             actor=actor_of(request),
             run_id=id,
@@ -273,9 +262,7 @@ class Rewind(Endpoint):
             },
         },
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.RewindBody)
+    def post(self, request: Request, id: UUID, body: bodies.RewindBody) -> Response:
         run = operations.rewind(
             actor=actor_of(request),
             run_id=id,
@@ -302,9 +289,7 @@ class ForkPreview(Endpoint):
         answers={200: documents.ForkPreviewDocument},
         errors=FORKING,
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.ForkPreviewBody)
+    def post(self, request: Request, id: UUID, body: bodies.ForkPreviewBody) -> Response:
         preview = operations.preview_fork(actor=actor_of(request), run_id=id, checkpoint=body.checkpoint)
         return rendered(documents.fork_preview_document(preview, sight=_sight(request, id)))
 
@@ -333,10 +318,8 @@ class Fork(Endpoint):
         ],
         examples={"With another amount": {"checkpoint": 1, "reason": "what if", "state": {"amount": 10}}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
+    def post(self, request: Request, id: UUID, body: bodies.ForkBody) -> Response:
         key = parameters.idempotency_key(request)
-        body = read(request, bodies.ForkBody)
         forked = operations.fork(
             actor=actor_of(request),
             run_id=id,
@@ -365,7 +348,6 @@ class RunBranches(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         return rendered(documents.branch_list(queries.run(actor_of(request).project.pk, id)))
 
 
@@ -379,9 +361,7 @@ class RunBranch(Endpoint):
         errors=["not_found", "unknown_branch", "missing_scope", "not_a_candidate", "self_approval", "busy"],
         examples={"A name": {"label": "with the old prices"}},
     )
-    def patch(self, request: Request, id: UUID, no: int) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.BranchBody)
+    def patch(self, request: Request, id: UUID, no: int, body: bodies.BranchBody) -> Response:
         branch = operations.label_branch(actor=actor_of(request), run_id=id, branch=no, label=body.label)
         run = queries.run(actor_of(request).project.pk, id)
         _, heads = queries.branches_of(run.pk)
@@ -405,8 +385,8 @@ class Compare(Endpoint):
             "missing_scope",
         ],
     )
-    def get(self, request: Request, id: UUID) -> Response:
-        wanted, actor = query(request, parameters.Compare), actor_of(request)
+    def get(self, request: Request, id: UUID, wanted: parameters.Compare) -> Response:
+        actor = actor_of(request)
         left = At(checkpoint=wanted.checkpoint, branch=wanted.branch)
         right = At(wanted.other_run, wanted.other_checkpoint, wanted.other_branch)
         if right == At():
@@ -435,9 +415,7 @@ class Bulk(Endpoint):
             },
         },
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.BulkBody)
+    def post(self, request: Request, body: bodies.BulkBody) -> Response:
         done = operations.bulk(
             actor=actor_of(request),
             order=Order(body.verb, body.reason, body.checkpoint, body.node, body.calls),
@@ -479,9 +457,7 @@ class RunState(Endpoint):
             },
         },
     )
-    def patch(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.StateBody)
+    def patch(self, request: Request, id: UUID, body: bodies.StateBody) -> Response:
         run = operations.edit_state(
             actor=actor_of(request),
             run_id=id,
@@ -518,9 +494,7 @@ class Retry(Endpoint):
         ],
         examples={"The bank answers again": {"reason": "the bank answers again"}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.RetryBody)
+    def post(self, request: Request, id: UUID, body: bodies.RetryBody) -> Response:
         run = operations.retry(
             actor=actor_of(request),
             run_id=id,
@@ -542,9 +516,7 @@ class MigrationPreview(Endpoint):
         errors=MIGRATING,
         examples={"To the nearest version that is here": {}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.MigratePreviewBody)
+    def post(self, request: Request, id: UUID, body: bodies.MigratePreviewBody) -> Response:
         actor = actor_of(request)
         preview = operations.preview_migration(actor=actor, run_id=id, to=body.to)
         return rendered(documents.migration_preview_document(preview, sight=sights.of(actor, preview.run)))
@@ -563,9 +535,7 @@ class Migrate(Endpoint):
         errors=[*MIGRATING, "busy", "stale_version", "reason_required"],
         examples={"To the version that mends it": {"to": "2", "reason": "version 2 reads these orders"}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.MigrateBody)
+    def post(self, request: Request, id: UUID, body: bodies.MigrateBody) -> Response:
         run = operations.migrate(
             actor=actor_of(request),
             run_id=id,
@@ -591,9 +561,7 @@ class Cancel(Endpoint):
             "And leave everything as it is": {"reason": "settled by phone", "compensate": False},
         },
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.CancelBody)
+    def post(self, request: Request, id: UUID, body: bodies.CancelBody) -> Response:
         run = operations.cancel(
             actor=actor_of(request), run_id=id, reason=body.reason, compensate=body.compensate
         )
@@ -611,9 +579,7 @@ class Priority(Endpoint):
         answers={200: documents.RunDocument},
         errors=["not_found", "already_terminal", "busy", "missing_scope"],
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.PriorityBody)
+    def post(self, request: Request, id: UUID, body: bodies.PriorityBody) -> Response:
         actor = actor_of(request)
         run = operations.prioritise(actor=actor, run_id=id, priority=body.priority, reason=body.reason)
         return _run(actor, run)
@@ -630,7 +596,6 @@ class CancelPreview(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         preview = operations.preview_cancel(actor=actor_of(request), run_id=id)
         return rendered(documents.cancel_preview_document(preview, sight=_sight(request, id)))
 
@@ -648,9 +613,7 @@ class Pause(Endpoint):
         errors=["not_found", "already_terminal", "busy", "missing_scope", "compensating"],
         examples={"With its children": {"reason": "the bank is closed", "children": True}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.PauseBody)
+    def post(self, request: Request, id: UUID, body: bodies.PauseBody) -> Response:
         run = operations.pause(actor=actor_of(request), run_id=id, reason=body.reason, children=body.children)
         return _run(actor_of(request), run)
 
@@ -667,9 +630,7 @@ class Resume(Endpoint):
         errors=["not_found", "already_terminal", "busy", "missing_scope", "paused_above"],
         examples={"The bank has opened": {"reason": "the bank has opened"}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.ResumeBody)
+    def post(self, request: Request, id: UUID, body: bodies.ResumeBody) -> Response:
         run = operations.resume(actor=actor_of(request), run_id=id, reason=body.reason)
         return _run(actor_of(request), run, status=202)
 
@@ -697,9 +658,7 @@ class RunSignals(Endpoint):
         ],
         examples={"Paid": {"name": "paid", "id": "payment-4711", "payload": {"amount": "10.00"}}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.SignalBody)
+    def post(self, request: Request, id: UUID, body: bodies.SignalBody) -> Response:
         sent = operations.signal(
             actor=actor_of(request), run_id=id, name=body.name, payload=body.payload, signal_id=body.id
         )
@@ -718,8 +677,7 @@ class RunSignals(Endpoint):
         answers={200: documents.SignalPage},
         errors=["not_found", "missing_scope"],
     )
-    def get(self, request: Request, id: UUID) -> Response:
-        wanted = query(request, parameters.SignalList)
+    def get(self, request: Request, id: UUID, wanted: parameters.SignalList) -> Response:
         run = queries.run(actor_of(request).project.pk, id)
         page, taken = (
             queries.signals(run.pk, after=wanted.after, limit=wanted.limit),
@@ -742,9 +700,7 @@ class Hold(Endpoint):
         errors=KEEPING,
         examples={"A lawsuit": {"reason": "case 4 O 211/26: nothing is to be removed"}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.HoldBody)
+    def post(self, request: Request, id: UUID, body: bodies.HoldBody) -> Response:
         run = operations.hold(actor=actor_of(request), run_id=id, reason=body.reason)
         return _run(actor_of(request), run)
 
@@ -758,9 +714,8 @@ class Hold(Endpoint):
         answers={200: documents.RunDocument},
         errors=KEEPING,
     )
-    def delete(self, request: Request, id: UUID) -> Response:
-        reason = query(request, parameters.Reason).reason
-        run = operations.release(actor=actor_of(request), run_id=id, reason=reason)
+    def delete(self, request: Request, id: UUID, wanted: parameters.Reason) -> Response:
+        run = operations.release(actor=actor_of(request), run_id=id, reason=wanted.reason)
         return _run(actor_of(request), run)
 
 
@@ -777,9 +732,7 @@ class Erase(Endpoint):
         errors=[*KEEPING, "run_not_ended", "on_hold", "still_needed", "stale_version"],
         examples={"Asked by the person": {"reason": "request 1182 of 3 May"}},
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.EraseBody)
+    def post(self, request: Request, id: UUID, body: bodies.EraseBody) -> Response:
         run = operations.erase(
             actor=actor_of(request),
             run_id=id,
@@ -799,9 +752,8 @@ class Approvals(Endpoint):
         answers={200: documents.ApprovalPage},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
+    def get(self, request: Request, wanted: parameters.ApprovalList) -> Response:
         actor = actor_of(request)
-        wanted = query(request, parameters.ApprovalList)
         page = queries.approvals(
             actor.project.pk,
             status=wanted.status,
@@ -826,7 +778,6 @@ class ApprovalDetail(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         actor = actor_of(request)
         return _approval(actor, queries.approval(actor.project.pk, id))
 
@@ -854,9 +805,8 @@ class Decide(Endpoint):
             },
         },
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        return _answered(request, id, read(request, bodies.DecisionBody))
+    def post(self, request: Request, id: UUID, body: bodies.DecisionBody) -> Response:
+        return _answered(request, id, body)
 
 
 class DecideRun(Endpoint):
@@ -882,9 +832,7 @@ class DecideRun(Endpoint):
             "Of one lane": {"lane": "5b1f0c9a7e21", "version": 1, "type": "reject", "message": "too much"},
         },
     )
-    def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.RunDecisionBody)
+    def post(self, request: Request, id: UUID, body: bodies.RunDecisionBody) -> Response:
         asked = operations.only_approval(
             actor=actor_of(request), run_id=id, approval_id=body.approval, lane=body.lane
         )
@@ -908,10 +856,8 @@ class Revise(Endpoint):
             }
         },
     )
-    def post(self, request: Request, id: UUID) -> Response:
+    def post(self, request: Request, id: UUID, body: bodies.RevisionBody) -> Response:
         actor = actor_of(request)
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.RevisionBody)
         operations.revise(
             actor=actor,
             approval_id=id,
@@ -930,8 +876,8 @@ class Workflows(Endpoint):
         answers={200: documents.WorkflowList},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
-        wanted, actor = query(request, parameters.WorkflowList), actor_of(request)
+    def get(self, request: Request, wanted: parameters.WorkflowList) -> Response:
+        actor = actor_of(request)
         if wanted.usage or wanted.versions:
             policies.check_scope(actor, "runs:read")
         spent = queries.spent_by_workflow(actor.project.pk) if wanted.usage else None
@@ -955,9 +901,7 @@ class Webhooks(Endpoint):
         errors=["missing_scope", "forbidden_target"],
         examples={"Of decisions": {"url": "https://example.org/hooks", "events": ["approval.decided"]}},
     )
-    def post(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.EndpointBody)
+    def post(self, request: Request, body: bodies.EndpointBody) -> Response:
         endpoint, secret = operations.create_endpoint(
             actor=actor_of(request), url=body.url, events=body.events, description=body.description
         )
@@ -970,7 +914,6 @@ class Webhooks(Endpoint):
         errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
         actor = actor_of(request)
         policies.check_deliveries(actor)
         found = queries.endpoints(actor.project.pk)
@@ -988,7 +931,6 @@ class WebhookDetail(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         actor = actor_of(request)
         policies.check_deliveries(actor)
         return rendered(documents.endpoint_document(queries.endpoint(actor.project.pk, id)))
@@ -1001,9 +943,7 @@ class WebhookDetail(Endpoint):
         answers={200: documents.EndpointDocument},
         errors=["not_found", "missing_scope", "forbidden_target"],
     )
-    def patch(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        body = read(request, bodies.EndpointChange)
+    def patch(self, request: Request, id: UUID, body: bodies.EndpointChange) -> Response:
         changed = operations.change_endpoint(
             actor=actor_of(request),
             endpoint_id=id,
@@ -1022,7 +962,6 @@ class WebhookDetail(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def delete(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         gone = operations.delete_endpoint(actor=actor_of(request), endpoint_id=id)
         return rendered(documents.endpoint_document(gone))
 
@@ -1037,8 +976,6 @@ class WebhookRotate(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        read(request, bodies.Nothing)
         return _with_secret(*operations.rotate_secret(actor=actor_of(request), endpoint_id=id), 200)
 
 
@@ -1052,8 +989,6 @@ class WebhookTest(Endpoint):
         errors=["not_found", "missing_scope", "endpoint_off"],
     )
     def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        read(request, bodies.Nothing)
         sent = operations.test_endpoint(actor=actor_of(request), endpoint_id=id)
         return rendered(documents.delivery_summary(sent), 202)
 
@@ -1068,8 +1003,8 @@ class Deliveries(Endpoint):
         answers={200: documents.DeliveryPage},
         errors=["missing_scope"],
     )
-    def get(self, request: Request) -> Response:
-        wanted, actor = query(request, parameters.DeliveryList), actor_of(request)
+    def get(self, request: Request, wanted: parameters.DeliveryList) -> Response:
+        actor = actor_of(request)
         policies.check_deliveries(actor)
         page = queries.deliveries(
             actor.project.pk,
@@ -1095,7 +1030,6 @@ class DeliveryDetail(Endpoint):
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
         actor = actor_of(request)
         policies.check_deliveries(actor)
         found = queries.delivery(actor.project.pk, id)
@@ -1112,8 +1046,6 @@ class Redeliver(Endpoint):
         errors=["not_found", "missing_scope", "still_pending", "endpoint_off"],
     )
     def post(self, request: Request, id: UUID) -> Response:
-        query(request, parameters.NoQuery)
-        read(request, bodies.Nothing)
         again = operations.redeliver(actor=actor_of(request), delivery_id=id)
         return rendered(documents.delivery_summary(again), 202)
 
@@ -1126,7 +1058,6 @@ class Problems(Public):
         public=True,
     )
     def get(self, request: Request) -> Response:
-        query(request, parameters.NoQuery)
         return rendered({"items": [_kind(code) for code in problems.kinds()]})
 
 
@@ -1139,7 +1070,6 @@ class ProblemDetail(Public):
         public=True,
     )
     def get(self, request: Request, code: str) -> Response:
-        query(request, parameters.NoQuery)
         return rendered(_kind(code))
 
 

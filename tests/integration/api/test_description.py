@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from django.conf import settings
@@ -49,6 +49,19 @@ def test_every_address_is_described() -> None:
     described = {path.removeprefix("/api/v1/") for path in description()["paths"]}
     routed = {re.sub(r"<\w+:(\w+)>", r"{\1}", route) for route in ROUTES} - {"schema"}
     assert described == routed
+
+
+def test_what_a_method_takes_is_what_is_described() -> None:
+    for route, view in ROUTES.items():
+        operations = description()["paths"].get("/api/v1/" + re.sub(r"<\w+:(\w+)>", r"{\1}", route), {})
+        for method, operation in operations.items():
+            takes = get_type_hints(getattr(view, method))
+            if "body" in takes:
+                shape = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+                assert shape.endswith(f"/{takes['body'].__name__}"), (method, route)
+            if "wanted" in takes:
+                names = {one["name"] for one in operation["parameters"] if one["in"] == "query"}
+                assert names == set(takes["wanted"].model_fields), (method, route)
 
 
 def test_every_reference_leads_somewhere() -> None:
