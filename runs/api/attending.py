@@ -8,12 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, queries
-from runs.api import bodies, documents
+from runs.api import answers, bodies, documents
 from runs.api.endpoint import Endpoint, actor_of, rendered
 from runs.api.schema import ATTENDING, ID_PARAMETER, described
-from runs.models import Approval
 from runs.operations import Chosen
-from runs.policies import Actor
 
 
 class Assign(Endpoint):
@@ -35,7 +33,7 @@ class Assign(Endpoint):
     def post(self, request: Request, id: UUID, body: bodies.AssignmentBody) -> Response:
         actor = actor_of(request)
         operations.assign(actor=actor, approval_id=id, to=body.to, reason=body.reason)
-        return _approval(actor, id)
+        return answers.approval(actor, id)
 
 
 class Unassign(Endpoint):
@@ -52,7 +50,7 @@ class Unassign(Endpoint):
     def post(self, request: Request, id: UUID, body: bodies.WhyBody) -> Response:
         actor = actor_of(request)
         operations.unassign(actor=actor, approval_id=id, reason=body.reason)
-        return _approval(actor, id)
+        return answers.approval(actor, id)
 
 
 class Snooze(Endpoint):
@@ -69,7 +67,7 @@ class Snooze(Endpoint):
     def post(self, request: Request, id: UUID, body: bodies.SnoozeBody) -> Response:
         actor = actor_of(request)
         operations.snooze(actor=actor, approval_id=id, until=body.until)
-        return _approval(actor, id)
+        return answers.approval(actor, id)
 
 
 class Extend(Endpoint):
@@ -86,7 +84,7 @@ class Extend(Endpoint):
     def post(self, request: Request, id: UUID, body: bodies.ExtensionBody) -> Response:
         actor = actor_of(request)
         operations.extend(actor=actor, approval_id=id, due_at=body.due_at, reason=body.reason)
-        return _approval(actor, id)
+        return answers.approval(actor, id)
 
 
 class DecideTogether(Endpoint):
@@ -206,8 +204,3 @@ class TeamHours(Endpoint):
         actor = actor_of(request)
         operations.set_hours(actor=actor, team=team, hours=body.model_dump())
         return rendered(queries.team_hours(actor.project.pk, team))
-
-
-def _approval(actor: Actor, approval_id: UUID) -> Response:
-    found: Approval = queries.approval(actor.project.pk, approval_id)
-    return rendered(documents.approval_document(found, actor=actor), ETag=f'"{found.version}"')

@@ -16,8 +16,10 @@ from rest_framework.request import Request
 
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
+from runs.engine.canonical import Json
 from runs.engine.status import ApprovalStatus, RunStatus
 from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField
+from runs.operations import Idempotency
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 200
@@ -269,8 +271,8 @@ def _moment(text: str) -> datetime:
 # ---- headers
 
 
-def idempotency_key(request: Request) -> str | None:
-    """The key of a request, if it has one. Raises `InvalidIdempotencyKey`."""
+def idempotency(request: Request, endpoint: str, document: Json) -> Idempotency | None:
+    """By what a request is known again, if it has a key: that, and what it says. Raises `InvalidIdempotencyKey`."""
     key: str | None = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return None
@@ -280,7 +282,7 @@ def idempotency_key(request: Request) -> str | None:
                 Placed("/Idempotency-Key", "invalid_value", "1 to 255 printable ASCII characters", "header")
             ]
         )
-    return key
+    return Idempotency(endpoint, key, canonical.digest(document))
 
 
 def version(request: Request, told: int | None) -> int | None:

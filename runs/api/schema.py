@@ -114,6 +114,7 @@ STEERING: Final = (
     "reason_required",
     "schema_violation",
 )
+CONTROLLING: Final = ("not_found", "already_terminal", "busy", "missing_scope")
 KEEPING: Final = ("not_found", "missing_scope", "busy", "reason_required")
 ADMINISTERING: Final = ("not_found", "missing_scope", "schema_violation", "busy")
 FORKING: Final = (
