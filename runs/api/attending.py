@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, queries
-from runs.api import answers, bodies, documents
+from runs.api import answers, attendance, bodies, documents
 from runs.api.endpoint import Endpoint, actor_of, rendered
 from runs.api.schema import ATTENDING, ID_PARAMETER, described
 from runs.operations import Chosen
@@ -95,7 +95,7 @@ class DecideTogether(Endpoint):
         "at before one is stored: 409 `nothing_decided` lists in `items` what stands in the way. `dry` only says what would "
         "come of it. A result may still be an error: somebody was faster.",
         body=bodies.TogetherBody,
-        answers={200: documents.TogetherDocument},
+        answers={200: attendance.TogetherDocument},
         errors=["missing_scope", "nothing_decided"],
         examples={
             "Two at once": {
@@ -115,7 +115,7 @@ class DecideTogether(Endpoint):
             comment=body.comment,
             dry=body.dry,
         )
-        return rendered(documents.together_document(done))
+        return rendered(attendance.together_document(done))
 
 
 class Absences(Endpoint):
@@ -124,19 +124,19 @@ class Absences(Endpoint):
     @described(
         operation_id="list_absences",
         summary="List who is away, or will be",
-        answers={200: documents.AbsenceList},
+        answers={200: attendance.AbsenceList},
         errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
         rows = queries.absences(actor_of(request).project.pk)
-        return rendered({"items": [documents.absence_document(row) for row in rows]})
+        return rendered({"items": [attendance.absence_document(row) for row in rows]})
 
     @described(
         operation_id="be_away",
         summary="Name who answers while you are away",
         description="Admins may do so for others (`user`). The substitute answers in your place: one of you counts.",
         body=bodies.AbsenceBody,
-        answers={201: documents.AbsenceDocument},
+        answers={201: attendance.AbsenceDocument},
         errors=["missing_scope", "schema_violation"],
         examples={
             "A week": {
@@ -155,7 +155,7 @@ class Absences(Endpoint):
             note=body.note,
             user=body.user,
         )
-        return rendered(documents.absence_document(made), 201)
+        return rendered(attendance.absence_document(made), 201)
 
 
 class AbsenceEnd(Endpoint):
@@ -164,13 +164,13 @@ class AbsenceEnd(Endpoint):
         summary="Take an absence back, or end it now",
         body=bodies.Nothing,
         headers=[ID_PARAMETER],
-        answers={200: documents.AbsenceDocument},
+        answers={200: attendance.AbsenceDocument},
         errors=["missing_scope", "not_found"],
         examples={"Back": {}},
     )
     def post(self, request: Request, id: UUID) -> Response:
         ended = operations.be_back(actor=actor_of(request), absence_id=id)
-        return rendered(documents.absence_document(ended))
+        return rendered(attendance.absence_document(ended))
 
 
 class TeamHours(Endpoint):
@@ -179,7 +179,7 @@ class TeamHours(Endpoint):
     @described(
         operation_id="get_team_hours",
         summary="When the people of a team work",
-        answers={200: documents.HoursDocument},
+        answers={200: attendance.HoursDocument},
         errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, team: str) -> Response:
@@ -190,7 +190,7 @@ class TeamHours(Endpoint):
         summary="Say when the people of a team work",
         description="Counts for what is asked from now on, where a node says `due` in business hours or days.",
         body=bodies.HoursBody,
-        answers={200: documents.HoursDocument},
+        answers={200: attendance.HoursDocument},
         errors=["missing_scope", "not_found", "schema_violation"],
         examples={
             "Berlin": {

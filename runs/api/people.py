@@ -12,13 +12,7 @@ from rest_framework.response import Response
 from runs import operations, policies, roster
 from runs.api import bodies, parameters, rosters
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.schema import (
-    ADMINISTERING,
-    ID_PARAMETER,
-    NAME_PARAMETER,
-    USERNAME_PARAMETER,
-    described,
-)
+from runs.api.schema import ADMINISTERING, ID_PARAMETER, NAME_PARAMETER, USERNAME_PARAMETER, described
 from runs.models.people import ROLES
 
 

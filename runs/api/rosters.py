@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
 from runs.api.bodies import Role, Scope
-from runs.api.documents import Id, PersonDocument, Time, exact, person
+from runs.api.shapes import Id, PersonDocument, Time, exact, maybe_time, person, time_text
 from runs.models import ApiToken, AuditEntry, Invitation, Member, Project, Team
 
 Next = Annotated[str | None, Field(description="`after` of the next page; null on the last one.")]
@@ -140,7 +139,7 @@ def project_document(project: Project, roles: list[Role]) -> ProjectDocument:
     return {
         "slug": project.slug,
         "name": project.name,
-        "created_at": _text(project.created_at),
+        "created_at": time_text(project.created_at),
         "roles": roles,
     }
 
@@ -154,7 +153,7 @@ def member_document(member: Member) -> MemberDocument:
         "active": member.user.is_active,
         "roles": roles,
         "teams": [team.name for team in member.user.teams.all()],
-        "joined_at": _text(member.joined_at),
+        "joined_at": time_text(member.joined_at),
     }
 
 
@@ -165,9 +164,9 @@ def invitation_document(invitation: Invitation) -> InvitationDocument:
         "roles": roles,
         "email": invitation.email,
         "author": person(invitation.author) if invitation.author else None,
-        "created_at": _text(invitation.created_at),
-        "expires_at": _text(invitation.expires_at),
-        "withdrawn_at": _maybe(invitation.withdrawn_at),
+        "created_at": time_text(invitation.created_at),
+        "expires_at": time_text(invitation.expires_at),
+        "withdrawn_at": maybe_time(invitation.withdrawn_at),
     }
 
 
@@ -183,16 +182,16 @@ def token_document(token: ApiToken) -> TokenDocument:
         "name": token.name,
         "prefix": token.prefix,
         "scopes": scopes,
-        "created_at": _text(token.created_at),
-        "expires_at": _maybe(token.expires_at),
-        "revoked_at": _maybe(token.revoked_at),
+        "created_at": time_text(token.created_at),
+        "expires_at": maybe_time(token.expires_at),
+        "revoked_at": maybe_time(token.revoked_at),
     }
 
 
 def audit_document(entry: AuditEntry) -> AuditDocument:
     return {
         "id": entry.pk,
-        "at": _text(entry.at),
+        "at": time_text(entry.at),
         "username": entry.user_name,
         "method": entry.method,
         "address": entry.ip,
@@ -201,11 +200,3 @@ def audit_document(entry: AuditEntry) -> AuditDocument:
         "said": entry.reason,
         "outcome": entry.outcome,
     }
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat()
-
-
-def _maybe(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()

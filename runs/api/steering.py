@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, queries, sights
-from runs.api import answers, bodies, documents, parameters
+from runs.api import answers, bodies, documents, parameters, previews
 from runs.api.endpoint import Endpoint, actor_of, rendered
 from runs.api.schema import (
     CONTROLLING,
@@ -35,7 +35,7 @@ class RewindPreview(Endpoint):
         summary="Look at what a rewind would do",
         body=bodies.PreviewBody,
         headers=[ID_PARAMETER],
-        answers={200: documents.PreviewDocument},
+        answers={200: previews.PreviewDocument},
         errors=[*STEERING, "unknown_call"],
     )
     def post(self, request: Request, id: UUID, body: bodies.PreviewBody) -> Response:
@@ -46,7 +46,7 @@ class RewindPreview(Endpoint):
             calls=body.calls,
             exceptions=[call.place for call in body.exceptions],
         )
-        return rendered(documents.preview_document(preview, sight=_sight(request, id)))
+        return rendered(previews.preview_document(preview, sight=_sight(request, id)))
 
 
 class Rewind(Endpoint):
@@ -102,12 +102,12 @@ class ForkPreview(Endpoint):
         summary="Look at what a fork would start with",
         body=bodies.ForkPreviewBody,
         headers=[ID_PARAMETER],
-        answers={200: documents.ForkPreviewDocument},
+        answers={200: previews.ForkPreviewDocument},
         errors=FORKING,
     )
     def post(self, request: Request, id: UUID, body: bodies.ForkPreviewBody) -> Response:
         preview = operations.preview_fork(actor=actor_of(request), run_id=id, checkpoint=body.checkpoint)
-        return rendered(documents.fork_preview_document(preview, sight=_sight(request, id)))
+        return rendered(previews.fork_preview_document(preview, sight=_sight(request, id)))
 
 
 class Fork(Endpoint):
@@ -155,7 +155,7 @@ class Bulk(Endpoint):
         "Then each run is done in a transaction of its own, in the order of ids, at most 200 a request; what is refused "
         "holds up no other run.",
         body=bodies.BulkBody,
-        answers={200: documents.BulkDocument},
+        answers={200: previews.BulkDocument},
         errors=["selection_changed", "reason_required", "missing_scope", "not_found"],
         examples={
             "Which would go on": {"verb": "retry", "filter": {"status": "failed", "workflow": "refund"}},
@@ -176,7 +176,7 @@ class Bulk(Endpoint):
             expect=body.expect,
             after=body.after,
         )
-        return rendered(documents.bulk_document(done))
+        return rendered(previews.bulk_document(done))
 
 
 class RunState(Endpoint):
@@ -264,14 +264,14 @@ class MigrationPreview(Endpoint):
         summary="Look at what a migration would come to",
         body=bodies.MigratePreviewBody,
         headers=[ID_PARAMETER],
-        answers={200: documents.MigrationPreviewDocument},
+        answers={200: previews.MigrationPreviewDocument},
         errors=MIGRATING,
         examples={"To the nearest version that is here": {}},
     )
     def post(self, request: Request, id: UUID, body: bodies.MigratePreviewBody) -> Response:
         actor = actor_of(request)
         preview = operations.preview_migration(actor=actor, run_id=id, to=body.to)
-        return rendered(documents.migration_preview_document(preview, sight=sights.of(actor, preview.run)))
+        return rendered(previews.migration_preview_document(preview, sight=sights.of(actor, preview.run)))
 
 
 class Migrate(Endpoint):
@@ -305,12 +305,12 @@ class CancelPreview(Endpoint):
         operation_id="preview_cancel",
         summary="Look at what cancelling a run would take back",
         headers=[ID_PARAMETER],
-        answers={200: documents.CancelPreviewDocument},
+        answers={200: previews.CancelPreviewDocument},
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
         preview = operations.preview_cancel(actor=actor_of(request), run_id=id)
-        return rendered(documents.cancel_preview_document(preview, sight=_sight(request, id)))
+        return rendered(previews.cancel_preview_document(preview, sight=_sight(request, id)))
 
 
 class Cancel(Endpoint):

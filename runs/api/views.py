@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, policies, queries, sights, store, workflows
-from runs.api import answers, bodies, documents, parameters, problems
+from runs.api import answers, bodies, catalogue, documents, parameters, previews, problems
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
 from runs.api.parameters import cursor_of
 from runs.api.schema import (
@@ -206,11 +206,11 @@ class RunBranches(Endpoint):
         operation_id="list_branches",
         summary="List the branches of a run: where each left, who rewound and why",
         headers=[ID_PARAMETER],
-        answers={200: documents.BranchList},
+        answers={200: previews.BranchList},
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        return rendered(documents.branch_list(queries.run(actor_of(request).project.pk, id)))
+        return rendered(previews.branch_list(queries.run(actor_of(request).project.pk, id)))
 
 
 class RunBranch(Endpoint):
@@ -219,7 +219,7 @@ class RunBranch(Endpoint):
         summary="Give a branch a name",
         body=bodies.BranchBody,
         headers=[ID_PARAMETER],
-        answers={200: documents.BranchDocument},
+        answers={200: previews.BranchDocument},
         errors=["not_found", "unknown_branch", "missing_scope", "not_a_candidate", "self_approval", "busy"],
         examples={"A name": {"label": "with the old prices"}},
     )
@@ -227,7 +227,7 @@ class RunBranch(Endpoint):
         branch = operations.label_branch(actor=actor_of(request), run_id=id, branch=no, label=body.label)
         run = queries.run(actor_of(request).project.pk, id)
         _, heads = queries.branches_of(run.pk)
-        return rendered(documents.branch_document(branch, heads, current=run.branch))
+        return rendered(previews.branch_document(branch, heads, current=run.branch))
 
 
 class Compare(Endpoint):
@@ -238,7 +238,7 @@ class Compare(Endpoint):
         summary="Hold two checkpoints side by side: of one branch, of two, or of two runs",
         query=parameters.Compare,
         headers=[ID_PARAMETER],
-        answers={200: documents.ComparisonDocument},
+        answers={200: previews.ComparisonDocument},
         errors=[
             "not_found",
             "unknown_checkpoint",
@@ -254,7 +254,7 @@ class Compare(Endpoint):
         if right == At():
             left, right = operations.compared_with(actor=actor, run_id=id, left=left), left
         found = operations.compare(actor=actor, run_id=id, left=left, right=right)
-        return rendered(documents.comparison_document(found, actor=actor))
+        return rendered(previews.comparison_document(found, actor=actor))
 
 
 class RunSignals(Endpoint):
@@ -441,7 +441,7 @@ class Workflows(Endpoint):
         operation_id="list_workflows",
         summary="List the workflows that can be started",
         query=parameters.WorkflowList,
-        answers={200: documents.WorkflowList},
+        answers={200: catalogue.WorkflowList},
         errors=["missing_scope"],
     )
     def get(self, request: Request, wanted: parameters.WorkflowList) -> Response:
@@ -452,10 +452,10 @@ class Workflows(Endpoint):
         taken = store.taken(actor.project.pk) if wanted.usage else None
         versions = queries.versions(actor.project.pk) if wanted.versions else None
         items = [
-            documents.workflow_document(flow, spent, actor=actor, taken=taken, versions=versions)
+            catalogue.workflow_document(flow, spent, actor=actor, taken=taken, versions=versions)
             for flow in workflows.every()
         ]
-        return rendered({"items": items, "project": documents.project_limit(actor.project, taken)})
+        return rendered({"items": items, "project": catalogue.project_limit(actor.project, taken)})
 
 
 class Problems(Public):

@@ -8,13 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, policies, queries
-from runs.api import bodies, documents, parameters
+from runs.api import bodies, deliveries, parameters
 from runs.api.endpoint import Endpoint, actor_of, rendered
 from runs.api.parameters import cursor_of
-from runs.api.schema import (
-    ID_PARAMETER,
-    described,
-)
+from runs.api.schema import ID_PARAMETER, described
 from runs.models import Endpoint as WebhookEndpoint
 
 
@@ -25,7 +22,7 @@ class Webhooks(Endpoint):
         operation_id="create_endpoint",
         summary="Have events sent to an address",
         body=bodies.EndpointBody,
-        answers={201: documents.EndpointSecret},
+        answers={201: deliveries.EndpointSecret},
         errors=["missing_scope", "forbidden_target"],
         examples={"Of decisions": {"url": "https://example.org/hooks", "events": ["approval.decided"]}},
     )
@@ -38,14 +35,14 @@ class Webhooks(Endpoint):
     @described(
         operation_id="list_endpoints",
         summary="List where webhooks go",
-        answers={200: documents.EndpointList},
+        answers={200: deliveries.EndpointList},
         errors=["missing_scope"],
     )
     def get(self, request: Request) -> Response:
         actor = actor_of(request)
         policies.check_deliveries(actor)
         found = queries.endpoints(actor.project.pk)
-        return rendered({"items": [documents.endpoint_document(endpoint) for endpoint in found]})
+        return rendered({"items": [deliveries.endpoint_document(endpoint) for endpoint in found]})
 
 
 class WebhookDetail(Endpoint):
@@ -55,20 +52,20 @@ class WebhookDetail(Endpoint):
         operation_id="get_endpoint",
         summary="Get one endpoint",
         headers=[ID_PARAMETER],
-        answers={200: documents.EndpointDocument},
+        answers={200: deliveries.EndpointDocument},
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
         actor = actor_of(request)
         policies.check_deliveries(actor)
-        return rendered(documents.endpoint_document(queries.endpoint(actor.project.pk, id)))
+        return rendered(deliveries.endpoint_document(queries.endpoint(actor.project.pk, id)))
 
     @described(
         operation_id="change_endpoint",
         summary="Change an endpoint, or switch it off or on",
         headers=[ID_PARAMETER],
         body=bodies.EndpointChange,
-        answers={200: documents.EndpointDocument},
+        answers={200: deliveries.EndpointDocument},
         errors=["not_found", "missing_scope", "forbidden_target"],
     )
     def patch(self, request: Request, id: UUID, body: bodies.EndpointChange) -> Response:
@@ -80,18 +77,18 @@ class WebhookDetail(Endpoint):
             description=body.description,
             enabled=body.enabled,
         )
-        return rendered(documents.endpoint_document(changed))
+        return rendered(deliveries.endpoint_document(changed))
 
     @described(
         operation_id="delete_endpoint",
         summary="Delete an endpoint; what stands in line for it is cancelled",
         headers=[ID_PARAMETER],
-        answers={200: documents.EndpointDocument},
+        answers={200: deliveries.EndpointDocument},
         errors=["not_found", "missing_scope"],
     )
     def delete(self, request: Request, id: UUID) -> Response:
         gone = operations.delete_endpoint(actor=actor_of(request), endpoint_id=id)
-        return rendered(documents.endpoint_document(gone))
+        return rendered(deliveries.endpoint_document(gone))
 
 
 class WebhookRotate(Endpoint):
@@ -100,7 +97,7 @@ class WebhookRotate(Endpoint):
         summary="Make a new secret; the one before signs as well for a day",
         headers=[ID_PARAMETER],
         body=bodies.Nothing,
-        answers={200: documents.EndpointSecret},
+        answers={200: deliveries.EndpointSecret},
         errors=["not_found", "missing_scope"],
     )
     def post(self, request: Request, id: UUID) -> Response:
@@ -113,12 +110,12 @@ class WebhookTest(Endpoint):
         summary="Send a message that says nothing",
         headers=[ID_PARAMETER],
         body=bodies.Nothing,
-        answers={202: documents.DeliverySummary},
+        answers={202: deliveries.DeliverySummary},
         errors=["not_found", "missing_scope", "endpoint_off"],
     )
     def post(self, request: Request, id: UUID) -> Response:
         sent = operations.test_endpoint(actor=actor_of(request), endpoint_id=id)
-        return rendered(documents.delivery_summary(sent), 202)
+        return rendered(deliveries.delivery_summary(sent), 202)
 
 
 class Deliveries(Endpoint):
@@ -128,7 +125,7 @@ class Deliveries(Endpoint):
         operation_id="list_deliveries",
         summary="List what was sent, or is to be sent, newest first",
         query=parameters.DeliveryList,
-        answers={200: documents.DeliveryPage},
+        answers={200: deliveries.DeliveryPage},
         errors=["missing_scope"],
     )
     def get(self, request: Request, wanted: parameters.DeliveryList) -> Response:
@@ -142,7 +139,7 @@ class Deliveries(Endpoint):
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
-        items = [documents.delivery_summary(delivery) for delivery in page.rows]
+        items = [deliveries.delivery_summary(delivery) for delivery in page.rows]
         last = page.rows[-1] if page.more else None
         return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
 
@@ -154,14 +151,14 @@ class DeliveryDetail(Endpoint):
         operation_id="get_delivery",
         summary="Get a delivery with its attempts",
         headers=[ID_PARAMETER],
-        answers={200: documents.DeliveryDocument},
+        answers={200: deliveries.DeliveryDocument},
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
         actor = actor_of(request)
         policies.check_deliveries(actor)
         found = queries.delivery(actor.project.pk, id)
-        return rendered(documents.delivery_document(found, actor=actor))
+        return rendered(deliveries.delivery_document(found, actor=actor))
 
 
 class Redeliver(Endpoint):
@@ -170,16 +167,16 @@ class Redeliver(Endpoint):
         summary="Send a delivery once more, under the same id",
         headers=[ID_PARAMETER],
         body=bodies.Nothing,
-        answers={202: documents.DeliverySummary},
+        answers={202: deliveries.DeliverySummary},
         errors=["not_found", "missing_scope", "still_pending", "endpoint_off"],
     )
     def post(self, request: Request, id: UUID) -> Response:
         again = operations.redeliver(actor=actor_of(request), delivery_id=id)
-        return rendered(documents.delivery_summary(again), 202)
+        return rendered(deliveries.delivery_summary(again), 202)
 
 
 # ---- rendering
 
 
 def _with_secret(endpoint: WebhookEndpoint, secret: str, status: int) -> Response:
-    return rendered({"endpoint": documents.endpoint_document(endpoint), "secret": secret}, status)
+    return rendered({"endpoint": deliveries.endpoint_document(endpoint), "secret": secret}, status)

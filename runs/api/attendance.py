@@ -1,0 +1,92 @@
+"""What the API answers about those who answer: several approvals at once, who is away, when teams work."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from runs.api.shapes import Id, PersonDocument, Time, exact, maybe_time, person, time_text
+from runs.models import Absence
+from runs.operations import Result, Together
+
+
+@exact
+class TogetherItem(TypedDict):
+    """What came, or would come, of one approval."""
+
+    approval: Id
+    status: Annotated[
+        Literal["decided", "recorded", "possible", "refused"],
+        Field(
+            description="recorded: more people must agree. possible: nothing was stored, `dry` was asked for."
+        ),
+    ]
+    code: Annotated[str, Field(description="Of the refusal.")]
+    detail: str
+
+
+@exact
+class TogetherDocument(TypedDict):
+    """A result for each, in the order of the request."""
+
+    items: list[TogetherItem]
+    dry: bool
+
+
+@exact
+class AbsenceDocument(TypedDict):
+    """Somebody is away; the substitute answers in their place."""
+
+    id: Id
+    user: PersonDocument
+    substitute: PersonDocument
+    starts_at: Time
+    ends_at: Time
+    note: str
+    ended_at: Annotated[Time | None, Field(description="When it was taken back.")]
+
+
+@exact
+class AbsenceList(TypedDict):
+    items: list[AbsenceDocument]
+
+
+@exact
+class HoursDocument(TypedDict):
+    """When the people of a team work. `standard`: nothing was said; these are the hours of everybody."""
+
+    team: str
+    zone: str
+    week: dict[str, list[str]]
+    holidays: list[str]
+    standard: bool
+
+
+def together_document(done: Together) -> TogetherDocument:
+    return {"items": [_together_item(item, dry=done.dry) for item in done.items], "dry": done.dry}
+
+
+def _together_item(item: Result, *, dry: bool) -> TogetherItem:
+    if item.error is not None:
+        return {
+            "approval": item.approval_id,
+            "status": "refused",
+            "code": item.error.code,
+            "detail": item.error.detail,
+        }
+    status: Any = "possible" if dry else "decided" if item.decided else "recorded"
+    return {"approval": item.approval_id, "status": status, "code": "", "detail": ""}
+
+
+def absence_document(absence: Absence) -> AbsenceDocument:
+    return {
+        "id": str(absence.pk),
+        "user": person(absence.user),
+        "substitute": person(absence.substitute),
+        "starts_at": time_text(absence.starts_at),
+        "ends_at": time_text(absence.ends_at),
+        "note": absence.note,
+        "ended_at": maybe_time(absence.ended_at),
+    }
