@@ -51,6 +51,20 @@ def test_every_address_is_described() -> None:
     assert described == routed
 
 
+def test_every_operation_is_in_the_guide() -> None:
+    """A row names methods and addresses in order: `GET`, `PATCH`, `DELETE /webhooks/{id}`."""
+    guide = (Path(settings.BASE_DIR) / "docs" / "api.md").read_text()
+    told: set[tuple[str, str]] = set()
+    methods: list[str] = []
+    for method, address in re.findall(r"`(GET|POST|PUT|PATCH|DELETE)(?: /([^`?\s]+))?", guide):
+        methods.append(method.lower())
+        if address:
+            told |= {(one, f"/api/v1/{address}") for one in methods}
+            methods = []
+    missing = {(method, path) for method, path, _ in operations()} - told
+    assert missing == set()
+
+
 def test_what_a_method_takes_is_what_is_described() -> None:
     for route, view in ROUTES.items():
         operations = description()["paths"].get("/api/v1/" + re.sub(r"<\w+:(\w+)>", r"{\1}", route), {})
