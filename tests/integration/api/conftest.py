@@ -224,6 +224,16 @@ def vera(house: House) -> Api:
 
 
 @pytest.fixture
+def admin(house: House) -> Actor:
+    return person(house.project, "ada", "admin")
+
+
+@pytest.fixture
+def ada(admin: Actor) -> Api:
+    return api_of(admin)
+
+
+@pytest.fixture
 def outsider(house: House) -> Api:
     """An operator and reviewer of another project."""
     other = make_house("other")

@@ -11,7 +11,7 @@ import pytest
 from runs import operations, store, workflows
 from runs.engine import Action, Workflow
 from runs.models import Approval
-from tests.integration.api.conftest import House, api_of, pay_flow, person
+from tests.integration.api.conftest import Api, House, api_of, pay_flow
 
 Define = Callable[..., Workflow]
 
@@ -95,8 +95,7 @@ def test_people_are_away_and_come_back(house: House) -> None:
     assert frida.get("absences").body["items"] == []
 
 
-def test_a_team_has_working_hours(house: House) -> None:
-    ada = api_of(person(house.project, "ada", "admin"))
+def test_a_team_has_working_hours(house: House, ada: Api) -> None:
     assert ada.get("teams/finance/hours").body["standard"] is True
     told = {"zone": "Europe/Berlin", "week": {"mon": ["09:00", "17:00"]}, "holidays": ["2026-12-25"]}
     reply = ada.ask("PUT", "teams/finance/hours", told)

@@ -35,16 +35,6 @@ ADDRESSES: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.fixture
-def admin(house: House) -> Actor:
-    return person(house.project, "ada", "admin")
-
-
-@pytest.fixture
-def ada(admin: Actor) -> Api:
-    return api_of(admin)
-
-
 @pytest.mark.parametrize(("method", "path", "body"), ADDRESSES)
 def test_it_takes_the_role_and_the_scope(
     house: House, ada: Api, admin: Actor, olga: Api, method: str, path: str, body: Any

@@ -11,22 +11,10 @@ from runs import operations
 from runs.engine import Workflow
 from runs.models import Delivery, Endpoint
 from runs.policies import Actor
-from tests.integration.api.conftest import Api, House, outsider, pay_flow, person, token_of
-
-__all__ = ["outsider"]
+from tests.integration.api.conftest import Api, House, pay_flow, token_of
 
 URL = "https://93.184.216.34/hooks"
 EVENTS = ["approval.opened", "run.completed"]
-
-
-@pytest.fixture
-def admin(house: House) -> Actor:
-    return person(house.project, "ada", "admin")
-
-
-@pytest.fixture
-def ada(admin: Actor) -> Api:
-    return Api(token_of(admin))
 
 
 @pytest.fixture
