@@ -347,17 +347,19 @@ class LineDocument(TypedDict):
 
 @exact
 class PausedDocument(TypedDict):
-    """A pause. with: the run above that this one is paused with."""
+    """Who paused a run, and why."""
 
     by: str
     reason: str
-    since: Annotated[str, Field(description="RFC 3339.")]
+    since: Time
     children: Annotated[bool, Field(description="Whether everything below is paused too.")]
     with_run: Annotated[Id | None, Field(description="The run above that it is paused with.")]
 
 
 @exact
 class EndingDocument(TypedDict):
+    """What a run ends as, once its calls are taken back."""
+
     status: Literal["cancelled", "failed"]
     reason: str
     calls: Annotated[int, Field(description="How many calls are taken back in all.")]
@@ -659,8 +661,8 @@ class ProblemDocument(TypedDict):
 # ---- from rows
 
 
-def run_summary(run: Run, *, actor: Actor) -> RunSummary:
-    sights.run(run, sights.of(actor, run))
+def run_summary(run: Run, *, sight: Sight) -> RunSummary:
+    sights.run(run, sight)
     return {
         "id": str(run.pk),
         "workflow": run.workflow,
@@ -732,7 +734,7 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
     pending = queries.pending(run.pk)
     sight = sights.of(actor, run)
     return {
-        **run_summary(run, actor=actor),
+        **run_summary(run, sight=sight),
         "line": _line(queries.standing_of(run), sight),
         "input": canonical.loads(run.input),
         "state": None if head is None else sight.of_state(at.state(head)),

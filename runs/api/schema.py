@@ -156,7 +156,14 @@ SUBMITTING: Final = (
     "invalid_limit_key",
     "missing_scope",
 )
-ALWAYS: Final = ("bad_request", "not_authenticated", "forbidden", "database_error")
+ALWAYS: Final = (
+    "bad_request",
+    "invalid_parameter",
+    "unknown_field",
+    "not_authenticated",
+    "forbidden",
+    "database_error",
+)
 
 
 def described(
@@ -176,30 +183,31 @@ def described(
     answers: status and shape; errors: codes, beyond those that every operation may answer. The method gets what was read as
     `wanted` (of `query`) and `body`, where it has arguments of these names.
     """
-    faults = list(errors) if public else [*ALWAYS, *errors]
+    faults = [*errors, "invalid_parameter", "unknown_field"] if public else [*ALWAYS, *errors]
     if "not_found" in faults and not public:
         faults.append("gone")
     if body is not None:
-        faults += ["csrf_failed", "unknown_field", "invalid_json", "too_large", "unsupported_media_type"]
-    if query is not NoQuery:
-        faults += ["invalid_parameter", "unknown_field"]
+        faults += ["invalid_json", "too_large", "unsupported_media_type"]
     conditional = IF_MATCH in headers
-    if conditional:
-        faults.append("invalid_parameter")
     shown = [OpenApiExample(name, value=value, request_only=True) for name, value in (examples or {}).items()]
-    describe = extend_schema(
-        parameters=[*_query_parameters(query), *headers, *answer_headers],
-        request=None if body is None else {"application/json": _ref(body)},
-        responses={
-            **{(status, "application/json"): _answer(shape) for status, shape in answers.items()},
-            **_problems(faults),
-            **({(412, CONTENT_TYPE): _problem_answer(["stale_version"], 412)} if conditional else {}),
-        },
-        examples=shown,
-        auth=[] if public else None,
-        **told,
-    )
-    return lambda method: describe(_reading(method, query=query, body=body))
+
+    def describe(method: Decorated) -> Decorated:
+        of_method = [] if method.__name__ == "get" else ["csrf_failed"]
+        describing = extend_schema(
+            parameters=[*_query_parameters(query), *headers, *answer_headers],
+            request=None if body is None else {"application/json": _ref(body)},
+            responses={
+                **{(status, "application/json"): _answer(shape) for status, shape in answers.items()},
+                **_problems([*faults, *of_method]),
+                **({(412, CONTENT_TYPE): _problem_answer(["stale_version"], 412)} if conditional else {}),
+            },
+            examples=shown,
+            auth=[] if public else None,
+            **told,
+        )
+        return describing(_reading(method, query=query, body=body))
+
+    return describe
 
 
 def _reading(method: Any, *, query: type[Query], body: type[bodies.Body] | None) -> Any:

@@ -73,8 +73,9 @@ class Runs(Endpoint):
         errors=["missing_scope"],
     )
     def get(self, request: Request, wanted: parameters.RunList) -> Response:
+        actor = actor_of(request)
         page = queries.runs(
-            actor_of(request).project.pk,
+            actor.project.pk,
             status=wanted.status,
             workflow=wanted.workflow,
             version=wanted.workflow_version,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,16 @@ from django.utils import timezone
 
 from runs.live import presence
 from runs.models import ApiToken, Member, Project
-from tests.integration.api.conftest import Api, House, api_of, checked, every_row, make_house, token_of
+from tests.integration.api.conftest import (
+    Api,
+    House,
+    api_of,
+    checked,
+    every_row,
+    make_house,
+    person,
+    token_of,
+)
 
 
 def test_without_a_token_or_session_nothing_is_told(house: House) -> None:
@@ -135,6 +145,22 @@ def test_a_session_that_writes_needs_its_csrf_token(house: House) -> None:
     assert submit(client, X_CSRFToken="b" * 32).code == "csrf_failed"
     with_token = submit(client, **{"X-CSRFToken": "a" * 32})
     assert with_token.status == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("DELETE", "tokens/{id}"), ("DELETE", "members/vera"), ("DELETE", "runs/{id}/hold")]
+)
+def test_what_needs_the_csrf_token_without_a_body_says_so_too(house: House, method: str, path: str) -> None:
+    address = f"/api/v1/{path.format(id=uuid.uuid4())}"
+    reply = checked(method, address, signed_in(house).generic(method, address))
+    assert (reply.status, reply.code) == (403, "csrf_failed")
+
+
+@pytest.mark.parametrize("path", ["members", "tokens", "teams/finance/hours", "project", "problems"])
+def test_an_address_that_knows_no_such_parameter_says_so(house: House, path: str) -> None:
+    """K10"""
+    reply = api_of(person(house.project, "ada", "admin")).get(f"{path}?colour=red")
+    assert (reply.status, reply.code) == (400, "unknown_field")
 
 
 def test_a_person_without_a_project_finds_nothing(house: House, django_user_model: Any) -> None:
