@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -87,6 +88,15 @@ class Endpoint(APIView):
         answer: Response = super().finalize_response(request, response, *args, **kwargs)
         answer.headers.setdefault("Cache-Control", "no-store")
         return answer
+
+    @contextmanager
+    def looking(self, request: Request) -> Iterator[None]:
+        """A look before a verb: if that is denied, the verb never comes to write it down."""
+        try:
+            yield
+        except (Forbidden, NotFound) as refusal:
+            self._note_denied(request, refusal.code)
+            raise
 
     def _note_denied(self, request: Request, code: str) -> None:
         if self.actor is not None:

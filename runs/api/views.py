@@ -83,7 +83,7 @@ class Runs(Endpoint):
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
-        items = [documents.run_summary(run, actor=actor_of(request)) for run in page.rows]
+        items = [documents.run_summary(run, sight=sights.of(actor, run)) for run in page.rows]
         last = page.rows[-1] if page.more else None
         return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
 
@@ -402,9 +402,10 @@ class DecideRun(Endpoint):
         },
     )
     def post(self, request: Request, id: UUID, body: bodies.RunDecisionBody) -> Response:
-        asked = operations.only_approval(
-            actor=actor_of(request), run_id=id, approval_id=body.approval, lane=body.lane
-        )
+        with self.looking(request):
+            asked = operations.only_approval(
+                actor=actor_of(request), run_id=id, approval_id=body.approval, lane=body.lane
+            )
         return _answered(request, asked.pk, body)
 
 
