@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -146,22 +146,20 @@ def project_document(project: Project, roles: list[Role]) -> ProjectDocument:
 
 def member_document(member: Member) -> MemberDocument:
     """The teams are those of its project, as `roster` reads them."""
-    roles: list[Any] = member.roles
     return {
         "user": person(member.user),
         "email": member.user.email,
         "active": member.user.is_active,
-        "roles": roles,
+        "roles": member.roles,
         "teams": [team.name for team in member.user.teams.all()],
         "joined_at": time_text(member.joined_at),
     }
 
 
 def invitation_document(invitation: Invitation) -> InvitationDocument:
-    roles: list[Any] = invitation.roles
     return {
         "id": str(invitation.pk),
-        "roles": roles,
+        "roles": invitation.roles,
         "email": invitation.email,
         "author": person(invitation.author) if invitation.author else None,
         "created_at": time_text(invitation.created_at),
@@ -175,13 +173,12 @@ def team_document(team: Team) -> TeamDocument:
 
 
 def token_document(token: ApiToken) -> TokenDocument:
-    scopes: list[Any] = token.scopes
     return {
         "id": str(token.pk),
         "user": person(token.user),
         "name": token.name,
         "prefix": token.prefix,
-        "scopes": scopes,
+        "scopes": token.scopes,
         "created_at": time_text(token.created_at),
         "expires_at": maybe_time(token.expires_at),
         "revoked_at": maybe_time(token.revoked_at),

@@ -41,6 +41,9 @@ def test_it_takes_the_role_and_the_scope(
 ) -> None:
     assert Api().ask(method, path, body).status == 401
     assert olga.ask(method, path, body).code == "forbidden"
+    [denied] = denials()
+    assert (denied[0], denied[2]) == ("olga", "denied: forbidden")
+    assert denied[1].startswith("read ") == (method == "GET")
     without = api_of(admin, ["runs:read", "runs:operate", "approvals:read"])
     assert without.ask(method, path, body).code == "missing_scope"
     assert ada.ask(method, path, body).status in (200, 201)
