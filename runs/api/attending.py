@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from runs import operations, queries
 from runs.api import answers, attendance, bodies, documents
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.schema import ATTENDING, ID_PARAMETER, described
+from runs.api.schema import ATTENDING, ID_PARAMETER, OF_APPROVAL, described
 from runs.operations import Chosen
 
 
@@ -22,6 +22,7 @@ class Assign(Endpoint):
         "What somebody else works on is taken over with a `reason`.",
         body=bodies.AssignmentBody,
         headers=[ID_PARAMETER],
+        answer_headers=OF_APPROVAL,
         answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "already_assigned", "schema_violation"],
         examples={
@@ -43,6 +44,7 @@ class Unassign(Endpoint):
         description="Operators may also release what somebody else works on, with a `reason`.",
         body=bodies.WhyBody,
         headers=[ID_PARAMETER],
+        answer_headers=OF_APPROVAL,
         answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "already_assigned", "reason_required"],
         examples={"Release": {}},
@@ -60,6 +62,7 @@ class Snooze(Endpoint):
         description="Its time goes on running. `until: null` shows it again.",
         body=bodies.SnoozeBody,
         headers=[ID_PARAMETER],
+        answer_headers=OF_APPROVAL,
         answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "schema_violation"],
         examples={"Until Monday": {"until": "2026-12-07T08:00:00+00:00"}, "Now": {"until": None}},
@@ -77,6 +80,7 @@ class Extend(Endpoint):
         description="For who may decide it, and operators; to a later instant only.",
         body=bodies.ExtensionBody,
         headers=[ID_PARAMETER],
+        answer_headers=OF_APPROVAL,
         answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "schema_violation", "reason_required"],
         examples={"A day more": {"due_at": "2026-12-02T17:00:00+00:00", "reason": "we wait for the bank"}},

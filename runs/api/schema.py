@@ -41,10 +41,12 @@ NAME_PARAMETER: Final = OpenApiParameter("name", {"type": "string"}, OpenApiPara
 USERNAME_PARAMETER: Final = OpenApiParameter(
     "username", {"type": "string"}, OpenApiParameter.PATH, description="The name of the account."
 )
+ETAG: Final = OpenApiParameter(
+    "ETag", str, OpenApiParameter.HEADER, response=[200, 201, 202], description="For If-Match."
+)
+OF_APPROVAL: Final = [ETAG]
 OF_RUN: Final = [
-    OpenApiParameter(
-        "ETag", str, OpenApiParameter.HEADER, response=[200, 201, 202], description="For If-Match."
-    ),
+    ETAG,
     OpenApiParameter(
         "Hitl-Run-Status",
         str,
@@ -205,7 +207,8 @@ def described(
             auth=[] if public else None,
             **told,
         )
-        return describing(_reading(method, query=query, body=body))
+        done: Decorated = describing(_reading(method, query=query, body=body))
+        return done
 
     return describe
 

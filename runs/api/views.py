@@ -17,6 +17,7 @@ from runs.api.schema import (
     ID_PARAMETER,
     IDEMPOTENCY_KEY,
     IF_MATCH,
+    OF_APPROVAL,
     OF_RUN,
     OF_SIGNAL,
     OF_SUBMISSION,
@@ -343,6 +344,7 @@ class ApprovalDetail(Endpoint):
         operation_id="get_approval",
         summary="Get an approval",
         headers=[ID_PARAMETER],
+        answer_headers=OF_APPROVAL,
         answers={200: documents.ApprovalDocument},
         errors=["not_found", "missing_scope"],
     )
@@ -417,6 +419,7 @@ class Revise(Endpoint):
         summary="Change the arguments of an open approval, without a vote",
         body=bodies.RevisionBody,
         headers=[ID_PARAMETER, IF_MATCH],
+        answer_headers=OF_APPROVAL,
         answers={200: documents.ApprovalDocument},
         errors=ANSWERING,
         examples={
