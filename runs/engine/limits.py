@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
 from runs.engine.durations import seconds
@@ -188,14 +188,6 @@ def _key(limit: Limit, input: Any) -> str | None:
 def room(most: int, taken: int) -> int:
     """How many more a limit lets in. A limit that was lowered lets nobody in until enough have left."""
     return max(0, most - taken)
-
-
-def next_start(starts: Sequence[datetime], *, most: int, per: float) -> datetime | None:
-    """When a rate lets the next one start; None: now, whenever that is. starts: the latest ones, the newest first.
-
-    The start before which `most - 1` others came leaves the window first.
-    """
-    return starts[most - 1] + timedelta(seconds=per) if len(starts) >= most else None
 
 
 def turns(

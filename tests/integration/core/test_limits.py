@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -360,6 +361,24 @@ def test_a_rate_counts_starts_and_says_when_the_next_may(house: House, define: D
     by_sql("UPDATE runs_slot SET taken_at = taken_at - interval '61 s' WHERE run_id = %s", runs[0].pk)
     assert house.sweep().let_in == 1
     assert admitted(*runs) == [False, False, True, False]
+
+
+def test_a_rate_lets_the_next_one_start_when_the_oldest_start_that_counts_is_over(
+    house: House, define: Define
+) -> None:
+    """Of a limit that was lowered since, older starts do not count any more."""
+    plain(define("rated", limits=[Rate(3, per="1m")]))
+    runs = [house.submit("rated") for _ in range(4)]
+    for run, ago in zip(runs, (50, 40, 10), strict=False):
+        by_sql(
+            "UPDATE runs_slot SET taken_at = now() - make_interval(secs => %s) WHERE run_id = %s", ago, run.pk
+        )
+    for most, counts in ((3, runs[0]), (2, runs[1]), (1, runs[2])):
+        by_sql("UPDATE runs_slot SET most = %s", most)
+        [use] = store.uses(runs[3].pk)
+        started = Slot.objects.get(run=counts).taken_at
+        assert started is not None
+        assert use.until == started + timedelta(minutes=1)
 
 
 def test_going_on_is_no_new_start(house: House, define: Define) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from pydantic import BaseModel
 
 from runs.engine import Concurrency, Rate, Workflow
-from runs.engine.limits import Head, Place, next_start, places, room, turns
+from runs.engine.limits import Head, Place, places, room, turns
 from runs.errors import InvalidLimitKey, Unprocessable, WorkflowError
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,33 +85,7 @@ def test_limits_are_no_part_of_the_graph() -> None:
     assert workflow().fingerprint == workflow(max_concurrent_runs=3, priority=5, queue="gpu").fingerprint
 
 
-# ---- rates
-
-
-@given(
-    some.integers(1, 6),
-    some.floats(1, 100),
-    some.lists(some.floats(0, 500), max_size=60).map(sorted),
-)
-def test_no_stretch_of_time_sees_more_starts_than_a_rate_allows(
-    most: int, per: float, wishes: Sequence[float]
-) -> None:
-    """Each comes when it likes and starts as soon as it may."""
-    starts: list[datetime] = []
-    for wish in wishes:
-        latest = sorted(starts, reverse=True)[:most]
-        allowed = next_start(latest, most=most, per=per)
-        moment = T0 + timedelta(seconds=wish)
-        starts.append(max(moment, allowed or moment))
-    for start in starts:
-        within = [other for other in starts if start <= other < start + timedelta(seconds=per)]
-        assert len(within) <= most
-
-
-def test_a_rate_lets_the_next_one_start_when_the_oldest_that_counts_is_over() -> None:
-    starts = [T0 + timedelta(seconds=s) for s in (50, 20, 10)]
-    assert next_start(starts, most=2, per=60) == T0 + timedelta(seconds=80)
-    assert next_start(starts, most=4, per=60) is None
+# ---- room
 
 
 @given(some.integers(1, 50), some.integers(0, 100))
