@@ -90,6 +90,9 @@ class Environment(BaseSettings):
         [],
         description="names of queues separated by commas, as in runs,gpu; unset for all that workflows name",
     )
+    prepare: bool = Field(
+        True, description="true, or false behind a pooler that keeps no prepared statements"
+    )
     hints_ahead: int = Field(16, ge=1, le=100_000, description="a whole number from 1 to 100000")
     workers: int = Field(2, ge=1, le=256, description="a whole number from 1 to 256")
     secrets_dir: Path | None = Field(

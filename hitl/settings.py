@@ -23,6 +23,7 @@ HITL_POISON_CRASHES = ENV.poison_crashes
 HITL_WORKERS = ENV.workers
 HITL_WORKER_QUEUES = ENV.worker_queues  # empty: all that workflows name
 HITL_HINTS_AHEAD = ENV.hints_ahead
+HITL_PREPARE = ENV.prepare
 HITL_BASE_URL = ENV.base_url or f"http://127.0.0.1:{ENV.port}"
 HITL_LINK_HOURS = ENV.link_hours
 HITL_MAIL = ENV.smtp_url is not None

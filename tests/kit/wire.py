@@ -12,9 +12,10 @@ from django.db import connection
 
 @dataclass
 class Traffic:
-    """statements: executed. trips: answers that ended with "ready". open: how many of them inside a transaction."""
+    """statements: executed. parsed: how many of them the server had to read and plan. trips: answers that ended with "ready". open: how many of them inside a transaction."""
 
     statements: int = 0
+    parsed: int = 0
     trips: int = 0
     open: int = 0
 
@@ -39,6 +40,8 @@ def watched(file: Path) -> Iterator[Traffic]:
         message = rest.partition("\t")[2].split("\t")[0]
         if sender == "F" and message in ("Execute", "Query"):
             traffic.statements += 1
+        if sender == "F" and message in ("Parse", "Query"):
+            traffic.parsed += 1
         elif sender == "B" and message == "ReadyForQuery":
             traffic.trips += 1
             traffic.open += not line.rstrip().endswith(" I")

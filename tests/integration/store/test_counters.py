@@ -39,6 +39,20 @@ def test_a_step_is_one_statement_one_trip_one_commit(house: House, define: Defin
         for _ in range(STEPS):
             hand.go_on()
     assert (traffic.statements, traffic.trips, traffic.commits) == (STEPS, STEPS, STEPS)
+    assert traffic.parsed == 0
+
+
+def test_behind_a_pooler_nothing_is_prepared(
+    house: House, define: Define, tmp_path: Path, settings: Any
+) -> None:
+    settings.HITL_PREPARE = False
+    connection.close()
+    chain_of(define("links"), 3)
+    hand = Hand(house.submit("links")).go_on()
+    with watched(tmp_path / "trace") as traffic:
+        hand.go_on()
+    connection.close()  # the next test's connection is its own
+    assert (traffic.trips, traffic.parsed) == (1, 1)
 
 
 def test_a_call_is_one_statement_one_trip_one_commit(house: House, define: Define, tmp_path: Path) -> None:
@@ -49,6 +63,7 @@ def test_a_call_is_one_statement_one_trip_one_commit(house: House, define: Defin
         for number in range(STEPS):
             hand.call(occurrence=str(number), ordinal=number + 1)
     assert (traffic.statements, traffic.trips, traffic.commits) == (STEPS, STEPS, STEPS)
+    assert traffic.parsed == 0
 
 
 @pytest.mark.parametrize("calls", [0, 1, 3])
@@ -88,7 +103,9 @@ def test_lanes_that_commit_at_once_cost_a_trip_each(
         one.steps_left = 4
         with watched(tmp_path / str(id(one))) as traffic:
             one.drive()
-        return traffic.trips
+        return (
+            traffic.trips - traffic.parsed
+        )  # each of these connections is new, and prepares its statements once
 
     trips = [contender.value for contender in at_once(*(partial(drive, one) for one in slices))]
     run.refresh_from_db()
