@@ -12,7 +12,9 @@ from django.db import connection
 
 @dataclass
 class Traffic:
-    """statements: executed. parsed: how many of them the server had to read and plan. trips: answers that ended with "ready". open: how many of them inside a transaction."""
+    """statements: executed. parsed: how many of them the server had to read and plan. trips: answers that ended with "ready".
+    open: how many of them inside a transaction.
+    """
 
     statements: int = 0
     parsed: int = 0
