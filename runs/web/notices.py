@@ -19,7 +19,7 @@ from runs.models import Notice
 from runs.web import once
 from runs.web.banner import of_error
 from runs.web.door import Request, enter, error_page, is_signed_in, number, page, see_other, to_sign_in
-from runs.web.inbox import by_link
+from runs.web.deciding import by_link
 
 ROWS: Final = 100
 TOPICS: Final = {

@@ -103,8 +103,8 @@ Path_ = Callable[[Tried], int]
 
 #  the function that calls a verb: what a person does there
 PATHS: dict[str, list[Path_]] = {
-    "web.inbox._send": [_card, _edit_with_vote],
-    "web.inbox._revise": [_edit_without],
+    "web.deciding._send": [_card, _edit_with_vote],
+    "web.deciding._revise": [_edit_without],
     "web.attending.together": [_together],
     "api.views._answered": [_api, _api_of_run],
     "api.views.Revise.post": [_api_revise],
