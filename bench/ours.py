@@ -19,7 +19,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from bench.flows import workflows as flows
 from bench.protocol import answer, gaps
-from runs import operations, queries, store
+from runs import inboxes, operations, queries, store
 from runs.engine import position as at
 from runs.models import Approval, Member, Project, Run, Step, Team, User
 from runs.operations import ActionDecision, Answer
@@ -257,12 +257,12 @@ def token() -> str:
 
 def listed(times: int) -> dict[str, list[float]]:
     """The first page of the inbox and of the runs, then further ones by keyset."""
-    asked = queries.Asked(ME.user, [queries.AskedSeat(ME.user, frozenset({"bench"}), reviewer=True)])
+    asked = inboxes.Asked(ME.user, [inboxes.AskedSeat(ME.user, frozenset({"bench"}), reviewer=True)])
     pages: dict[str, list[float]] = {"inbox": [], "runs": [], "runs by status": []}
     after: Any = None
     project = ME.project.pk
     for _ in range(times):
-        pages["inbox"] += timed(partial(queries.inbox, project, asked, limit=50), 1)
+        pages["inbox"] += timed(partial(inboxes.page, project, inboxes.Wanted(), asked, limit=50), 1)
         pages["runs"] += timed(partial(queries.runs, project, after=after, limit=50), 1)
         pages["runs by status"] += timed(
             partial(queries.runs, project, status="waiting", after=after, limit=50), 1

@@ -17,8 +17,6 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import (
     Count,
-    Exists,
-    F,
     Max,
     Min,
     Model,
@@ -62,7 +60,6 @@ from runs.models import (
     Revision,
     Run,
     Signal,
-    Snooze,
     Step,
     Team,
     TeamHours,
@@ -503,19 +500,6 @@ def approval(project_id: UUID, approval_id: UUID) -> Approval:
     return found
 
 
-def approvals(
-    project_id: UUID, *, status: str, after: tuple[datetime, UUID] | None = None, limit: int
-) -> Page[Approval]:
-    """Approvals of one status with runs and votes: open ones oldest first, others last closed first. Two queries."""
-    rows = with_votes(Approval.objects.filter(project=project_id, status=status))
-    if status == ApprovalStatus.OPEN:
-        return Page.of(_open_after(rows, after).order_by("opened_at", "id"), limit)
-    if after:
-        moment, last = after
-        rows = rows.filter(Q(closed_at__lt=moment) | Q(closed_at=moment, pk__lt=last))
-    return Page.of(rows.order_by("-closed_at", "-id"), limit)
-
-
 def pending(run_id: UUID) -> list[Approval]:
     """The open approvals of a run with their votes, oldest first. Two queries, one if there is none."""
     rows = with_votes(Approval.objects.filter(run=run_id, status=ApprovalStatus.OPEN))
@@ -526,13 +510,6 @@ def action_keys(project_id: UUID, approval_id: UUID) -> list[str]:
     """The keys of an approval's actions; none if there is no such approval. One query."""
     found = Approval.objects.only("document").filter(project=project_id, pk=approval_id).first()
     return [action["key"] for action in found.content["actions"]] if found else []
-
-
-def _open_after(rows: QuerySet[Approval], after: tuple[datetime, UUID] | None) -> QuerySet[Approval]:
-    if after is None:
-        return rows
-    moment, last = after
-    return rows.filter(Q(opened_at__gt=moment) | Q(opened_at=moment, pk__gt=last))
 
 
 def with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:
@@ -624,60 +601,6 @@ def preference(project_id: UUID, user: User) -> Preference:
 # ---- pages
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Whom an inbox is for: what of a person, and of those in whose place they answer, candidates are compared with."""
-
-    user: User
-    seats: Sequence[AskedSeat]
-
-    @property
-    def q(self) -> Q:
-        """Open approvals that this person may decide and has not snoozed."""
-        asked: Q = Q(pk__in=[])
-        for seat in self.seats:
-            asked |= seat.q
-        later = Exists(Snooze.objects.filter(approval=OuterRef("pk"), user=self.user, until__gt=Now()))
-        mine: Q = Q(status=ApprovalStatus.OPEN) & asked & ~_asked_by(self.user)
-        return mine & Q(~later)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedSeat:
-    user: User
-    teams: frozenset[str]
-    reviewer: bool
-
-    @property
-    def q(self) -> Q:
-        """Asked by name, by team or as any reviewer, and not the requester."""
-        by_name = Q(users__contains=[self.user.username])
-        by_team = Q(teams__overlap=sorted(self.teams)) if self.teams else Q(pk__in=[])
-        anybody = Q(teams=[], users=[]) if self.reviewer else Q(pk__in=[])
-        asked: Q = by_name | by_team | anybody
-        return asked & ~_asked_by(self.user)
-
-
-def _asked_by(user: User) -> Q:
-    asked = Q(run__requester=user) | Q(run__submitted_by=user)
-    return asked & ~Q(options__contains={"requester_may_decide": True})
-
-
-def inbox(project_id: UUID, asked: Asked | None, *, unclaimed: bool = False, limit: int) -> Page[Approval]:
-    """Open approvals, first due first: those one person is asked, or all. unclaimed: nobody works on them. Two queries."""
-    rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
-    if asked:
-        rows = rows.filter(asked.q)
-    if unclaimed:
-        rows = rows.exclude(assignee__isnull=False, assigned_until__gt=Now())
-    return Page.of(with_votes(rows).order_by(F("due_at").asc(nulls_last=True), "opened_at", "id"), limit)
-
-
-def inbox_count(project_id: UUID, asked: Asked) -> int:
-    """How many approvals wait for a person. One query; counting stops at a thousand."""
-    return Approval.objects.filter(project=project_id).filter(asked.q)[:1000].count()
-
-
 def unanswerable(project_id: UUID, *, limit: int) -> list[tuple[Approval, Lack]]:
     """Open approvals that nobody, or too few people, may answer as things are, oldest first, and why. Four queries."""
     rows = with_votes(Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN))
@@ -740,17 +663,6 @@ def absences(project_id: UUID) -> list[Absence]:
     """Who is away or will be, who is away first at the top. One query."""
     rows = Absence.objects.filter(project=project_id, ended_at=None, ends_at__gt=Now())
     return list(rows.select_related("user", "substitute").order_by("starts_at", "id"))
-
-
-def closed_approvals(
-    project_id: UUID, *, after: tuple[datetime, UUID] | None = None, limit: int
-) -> Page[Approval]:
-    """Approvals that are no longer open, last closed first. Two queries."""
-    rows = Approval.objects.filter(project=project_id).exclude(status=ApprovalStatus.OPEN)
-    if after:
-        moment, last = after
-        rows = rows.filter(Q(closed_at__lt=moment) | Q(closed_at=moment, pk__lt=last))
-    return Page.of(with_votes(rows).order_by("-closed_at", "-id"), limit)
 
 
 def revisions(approval_id: UUID) -> list[Revision]:

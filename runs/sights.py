@@ -24,6 +24,22 @@ from runs.policies import Actor
 
 def of(actor: Actor, run: Run) -> Sight:
     """What this person sees of this run. No query beside their roles, one for a workflow that is not registered here."""
+    return _of(actor.roles, run)
+
+
+def findable(run: Run, document: dict[str, Any], *, first: Approval | None = None) -> dict[str, Any]:
+    """An approval's document as whoever sees least of its run reads it: only by that may it be found, as a search that
+    finds something tells what stands in it. first: the approval as stored, where people have changed its arguments."""
+    sight = _of(frozenset(), run)
+    if not sight.hides_in(document):
+        return document
+    quoted = sight.quotable_of_input(canonical.loads(run.input))
+    if first is not None:
+        quoted |= _quoted_before(first, sight)
+    return sight.of_question(document, quotable=sorted(quoted))
+
+
+def _of(roles: frozenset[str], run: Run) -> Sight:
     workflow = workflows.find(run.workflow, run.workflow_version)
     others = [
         flow.schema.json_schema
@@ -31,20 +47,24 @@ def of(actor: Actor, run: Run) -> Sight:
         if flow.name == run.workflow and flow is not workflow
     ]
     if workflow is not None:
-        return replace(of_workflow(actor, workflow), others=others)
+        return replace(_of_workflow(roles, workflow), others=others)
     rows = WorkflowVersion.objects.filter(name=run.workflow, version=run.workflow_version)
     recorded = rows.values_list("shape", flat=True).first()
     shape: dict[str, Any] = canonical.loads(recorded) if recorded else {}
-    return Sight(actor.roles, shape.get("state"), shape.get("input"), None, _nested(shape), others)
+    return Sight(roles, shape.get("state"), shape.get("input"), None, _nested(shape), others)
 
 
 def of_workflow(actor: Actor, workflow: Workflow) -> Sight:
+    return _of_workflow(actor.roles, workflow)
+
+
+def _of_workflow(roles: frozenset[str], workflow: Workflow) -> Sight:
     state = workflow.schema.json_schema
     output: Json = state if workflow.output is None else None
     if isinstance(workflow.output, type):
         output = _schema_of(workflow.output)
     nested = _nested(workflow.shape) if any(node.subflow for node in workflow.nodes.values()) else []
-    return Sight(actor.roles, state, workflow.input_schema.json_schema, output, nested)
+    return Sight(roles, state, workflow.input_schema.json_schema, output, nested)
 
 
 @cache
@@ -104,11 +124,15 @@ def _quotable(row: Approval, true: dict[str, Any], sight: Sight) -> list[str]:
     """
     if not sight.hides_in(true):
         return []
-    found = sight.quotable_of_input(canonical.loads(row.run.input))
-    if row.version > 1:
-        first = Revision.objects.filter(approval=row.pk, version=1).first()
-        found |= sight.quotable(canonical.loads(first.document)) if first else set()
-    return sorted(found)
+    return sorted(sight.quotable_of_input(canonical.loads(row.run.input)) | _quoted_before(row, sight))
+
+
+def _quoted_before(row: Approval, sight: Sight) -> set[str]:
+    """What its first version hides. One query, none for one that nobody has edited."""
+    if row.version == 1:
+        return set()
+    first = Revision.objects.filter(approval=row.pk, version=1).first()
+    return sight.quotable(canonical.loads(first.document)) if first else set()
 
 
 def revisions(rows: Iterable[Revision], sight: Sight, *, now: Approval) -> None:

@@ -143,7 +143,7 @@ class _Walk:
     def restored(self, edited: Json, true: Json, subs: Sequence[Json], path: str) -> Json:
         parts = self._parts(subs)
         if self._kept_for(parts) is not None:
-            if edited is _MISSING or _is_hidden(edited):
+            if edited is _MISSING or is_hidden(edited):
                 return true
             raise _blind(path)
         if not any(True for _ in self.hidden(true, subs, path)):
@@ -320,7 +320,8 @@ def _matches(pattern: str, key: str) -> bool:
         return True
 
 
-def _is_hidden(value: Json) -> bool:
+def is_hidden(value: Json) -> bool:
+    """Whether this stands in a document in the place of a value that its reader may not see."""
     return isinstance(value, dict) and HIDDEN in value and value.keys() <= {HIDDEN, OTHER}
 
 
@@ -490,7 +491,7 @@ class Sight:
 
     def _marked(self, shown: Json, value: Json, other: Json) -> Json:
         changed = other is not _MISSING and not canonical.same(value, other)
-        return {**shown, OTHER: True} if changed and _is_hidden(shown) else shown
+        return {**shown, OTHER: True} if changed and is_hidden(shown) else shown
 
     def _fact(self, key: str, value: Json) -> Json:
         if key == "error" and isinstance(value, dict):
@@ -519,7 +520,7 @@ def quotable(document: Json, schema: Json, roles: frozenset[str] = frozenset()) 
     What is shorter than four characters would take half of a text along.
     """
     found = [value for _, value in _Walk(schema, roles).hidden(document, [schema], "")]
-    texts = {text for value in found if not _is_hidden(value) for text in _leaves(value)}
+    texts = {text for value in found if not is_hidden(value) for text in _leaves(value)}
     return sorted((text for text in texts if len(text) >= _LEAST_QUOTED), key=len, reverse=True)
 
 

@@ -46,7 +46,13 @@ CONTENT: Final[dict[type[Model], dict[str, Any]]] = {
     Event: {"payload": None, "salt": None},
     Checkpoint: {"snapshot": store.ERASED, "patch": None, "snapshot_no": F("no"), "reason": ""},
     Branch: {"reason": "", "label": "", "exceptions": [], "generations": {}},
-    Approval: {"title": "Erased", "document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "occurrence": ""},
+    Approval: {
+        "title": "Erased",
+        "document": ERASED_DOCUMENT,
+        "digest": ERASED_DIGEST,
+        "occurrence": "",
+        "words": store.vector([]),
+    },
     Revision: {"document": ERASED_DOCUMENT, "digest": ERASED_DIGEST, "comment": ""},
     Vote: {
         "decisions": "[]",

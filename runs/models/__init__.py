@@ -22,6 +22,7 @@ from runs.models.runs import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.views import SavedView
 
 __all__ = [
     "Absence",
@@ -52,6 +53,7 @@ __all__ = [
     "RetentionPolicy",
     "Revision",
     "Run",
+    "SavedView",
     "ServiceBeat",
     "Signal",
     "Slot",

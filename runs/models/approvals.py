@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
-from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models import Case, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce, Now
 
 from runs.engine import canonical
 from runs.engine.status import ApprovalStatus
@@ -15,6 +17,15 @@ from runs.models.people import Project, Team, User
 from runs.models.runs import Run
 
 STATUSES = [(status.value, status.value) for status in ApprovalStatus]
+RISKIEST_FIRST = ("critical", "high", "medium", "low")
+NEVER = datetime(9999, 12, 31, tzinfo=UTC)  # what has no due time comes after all that has one
+
+
+class Approvals(models.Manager["Approval"]):
+    """Without the words for the search, which nobody reads."""
+
+    def get_queryset(self) -> QuerySet[Approval]:
+        return super().get_queryset().defer("words")
 
 
 class Approval(models.Model):
@@ -23,7 +34,9 @@ class Approval(models.Model):
     document: what they see (title, facts, reason, agent's note, actions), canonical JSON; digest covers it, version counts
     its changes. closed_reason: why it closed without a decision. previous: the approval it asks again for. name, occurrence:
     the place of the answer in the step's journal, if it was asked in the middle of code. teams, users, quorum: who is asked
-    now, at this stage (from 0) and after so many escalations. assignee: who works on it, until assigned_until.
+    now, at this stage (from 0) and after so many escalations. assignee: who works on it, until assigned_until. words: by
+    which it is found, made only of what everybody in the project may read; none: not looked at yet. due_key, risk_key: the
+    places of its due time and its risk in a list.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -59,16 +72,38 @@ class Approval(models.Model):
     closed_reason = models.CharField(max_length=40, default="")
     previous = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="following")
 
+    words = SearchVectorField(null=True)
+    due_key = models.GeneratedField(
+        expression=Coalesce("due_at", Value(NEVER)), output_field=models.DateTimeField(), db_persist=True
+    )
+    risk_key = models.GeneratedField(
+        expression=Case(
+            *(When(risk=risk, then=Value(place)) for place, risk in enumerate(RISKIEST_FIRST)),
+            default=Value(len(RISKIEST_FIRST)),
+        ),
+        output_field=models.SmallIntegerField(),
+        db_persist=True,
+    )
+
+    objects = Approvals()
+
     class Meta:
         indexes = [
             models.Index(
                 fields=["project", "opened_at", "id"], condition=Q(status="open"), name="approval_open"
             ),
             models.Index(
-                fields=["project", "due_at", "opened_at", "id"],
+                fields=["project", "due_key", "opened_at", "id"],
                 condition=Q(status="open"),
                 name="approval_inbox",
             ),
+            models.Index(
+                fields=["project", "risk_key", "due_key", "opened_at", "id"],
+                condition=Q(status="open"),
+                name="approval_by_risk",
+            ),
+            GinIndex(fields=["words"], name="approval_words"),
+            models.Index(fields=["id"], condition=Q(words__isnull=True), name="approval_without_words"),
             models.Index(
                 fields=["project", "-closed_at", "-id"], condition=~Q(status="open"), name="approval_closed"
             ),

@@ -44,6 +44,7 @@ from runs.models import Approval, Revision, Run, Step, User, Vote, Wait
 from runs.operations import answering
 from runs.operations.door import aggregate, as_uuid, audit_denied, commit, locked_run, verb
 from runs.operations.escalating import ask_stage, escalate, keep_time, tell
+from runs.operations.finding import renew_words
 from runs.operations.links import use_link
 from runs.operations.unseen import whole_args, whole_decisions
 from runs.operations.versioning import noting, with_code
@@ -172,6 +173,7 @@ def revise(
         if canonical.digest(document) == approval.digest:
             return approval
         _save_version(approval, document, actor, comment)
+        renew_words(run, approval)
         facts: dict[str, Json] = {
             "approval": str(approval.pk),
             "version": approval.version,
@@ -327,6 +329,8 @@ def _record(
         edited=judged.edited,
         in_place_of=None if seat.own else seat.user,
     )
+    if answer.comment or judged.edited:
+        renew_words(run, approval)
     by = _by(actor, seat)
     if judged.decided is None:
         facts: dict[str, Json] = {

@@ -28,6 +28,7 @@ from runs.errors import (
 from runs.models import LegalHold, OperationalNote, Project, RetentionPolicy, Run
 from runs.models.keeping import DAYS
 from runs.operations.door import audit_command, check_reason, check_version, locked_run, verb
+from runs.operations.finding import put_missing_words
 from runs.policies import Actor
 
 RETENTION_BEAT: Final = "retention"
@@ -55,6 +56,7 @@ class Kept:
     workers: int = 0
     removed: int = 0
     sessions: int = 0
+    words: int = 0
     failed: int = 0
 
     @property
@@ -83,8 +85,21 @@ def keep_house(*, batches: int = BATCHES) -> Kept:
             setattr(kept, chore.name, getattr(kept, chore.name) + cleared)
             if cleared < settings.HITL_RETENTION_BATCH:
                 break
+    kept.words = _put_words(batches)
     store.beat(RETENTION_BEAT, dict(kept.as_dict()))
     return kept
+
+
+def _put_words(batches: int) -> int:
+    """Approvals of a time before they could be searched are found from now on."""
+    done = 0
+    for _ in range(batches):
+        with transaction.atomic(durable=True):
+            some = put_missing_words()
+        done += some
+        if not some:
+            break
+    return done
 
 
 Piece = Callable[[list[uuid.UUID], Kept], int]

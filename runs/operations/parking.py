@@ -30,6 +30,7 @@ from runs.errors import (
 )
 from runs.models import Approval, Branch, Child, Run
 from runs.operations.door import commit
+from runs.operations.finding import put_words
 from runs.operations.submitting import begin, new_run, stand
 from runs.policies import SYSTEM
 from runs.store import Held
@@ -63,7 +64,9 @@ def prepare(held: Held, wanted: Sequence[Wanted]) -> Prepared:
             before = Approval.objects.filter(_same_place(one), run=held.run_id, node=held.step.node)
             previous = before.order_by("-opened_at").first()
             run = asking_run(held)
-            prepared.approvals[one.place] = approval_row(run, one.options, one.document, previous)
+            prepared.approvals[one.place] = approval_row(
+                run, one.options, one.document, previous, node=held.step.node
+            )
             lack = lack_of(run, one.options)
             if lack is not None:
                 prepared.lacks[one.place] = lack
@@ -73,15 +76,20 @@ def prepare(held: Held, wanted: Sequence[Wanted]) -> Prepared:
 
 
 def approval_row(
-    run: Run, options: ApprovalOptions, document: Mapping[str, Any], previous: Approval | None
+    run: Run,
+    options: ApprovalOptions,
+    document: Mapping[str, Any],
+    previous: Approval | None,
+    *,
+    node: str,
 ) -> Approval:
-    """The row of a new approval: whom it asks and by which rules; the store fills in the rest."""
+    """The row of a new approval: whom it asks and by which rules, and how it is found; the store fills in the rest."""
     risks = [action["risk"] for action in document["actions"] if action["risk"]]
     first = options.asked[0]
     hours = (
         queries.hours_of(run.project_id, schedule.first_team(options)) if options.counts_hours else STANDARD
     )
-    return Approval(
+    row = Approval(
         teams=first.teams,
         users=first.users,
         quorum=first.quorum,
@@ -89,6 +97,7 @@ def approval_row(
         risk=max(risks, key=RISKS.index, default=""),
         previous=previous,
     )
+    return put_words(run, row, node, document)
 
 
 def lack_of(run: Run, options: ApprovalOptions) -> Lack | None:

@@ -392,7 +392,8 @@ class Slice:
         step = self.held.step
         before = Approval.objects.filter(run=self.held.run_id, node=step.node, name="")
         run = parking.asking_run(self.held)
-        row = parking.approval_row(run, asked.options, asked.document, before.order_by("-opened_at").first())
+        previous = before.order_by("-opened_at").first()
+        row = parking.approval_row(run, asked.options, asked.document, previous, node=step.node)
         lack = parking.lack_of(run, asked.options)
         return row, [parking.unanswerable(row, lack, step)] if lack else []
 

@@ -55,6 +55,7 @@ from runs.store.due import (
     unhinted_steps,
     wake_all,
 )
+from runs.store.finding import has_words, vector
 from runs.store.forking import hand_down, handed_down
 from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
@@ -180,6 +181,7 @@ __all__ = [
     "hand_down",
     "handed_down",
     "has_stopped_ancestor",
+    "has_words",
     "heads",
     "insert_run",
     "is_connected",
@@ -236,6 +238,7 @@ __all__ = [
     "unfinished_rows",
     "unhinted_steps",
     "uses",
+    "vector",
     "version_at",
     "versions_of_live_runs",
     "visible_child",

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from runs import policies, queries
+from runs import inboxes, policies, queries
 from runs.models import Project
 from runs.policies import Actor
 
@@ -74,7 +74,16 @@ class Frame:
     def inbox_count(self) -> int:
         if self.actor is None:
             return 0
-        return queries.inbox_count(self.actor.project.pk, asked(self.actor))
+        counted: int | None = getattr(
+            self._request, "inbox_count", None
+        )  # by the inbox itself, beside other views
+        if counted is not None:
+            return counted
+        return inboxes.badge(self.actor.project.pk, asked(self.actor))
+
+    @property
+    def inbox_said(self) -> str:
+        return inboxes.said(self.inbox_count)
 
     @property
     def may_watch(self) -> bool:
@@ -100,12 +109,12 @@ class Frame:
         return self.actor is not None and queries.has_runs(self.actor.project.pk)
 
 
-def asked(actor: Actor) -> queries.Asked:
+def asked(actor: Actor) -> inboxes.Asked:
     """Whom the inbox of this person is for."""
     if not policies.DECIDERS & actor.roles:
-        return queries.Asked(actor.user, [])
-    seats = [queries.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
-    return queries.Asked(actor.user, seats)
+        return inboxes.Asked(actor.user, [])
+    seats = [inboxes.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
+    return inboxes.Asked(actor.user, seats)
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:

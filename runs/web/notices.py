@@ -18,8 +18,8 @@ from runs.errors import HitlError, LinkRefused, LinkSpent
 from runs.models import Notice
 from runs.web import once
 from runs.web.banner import of_error
-from runs.web.door import Request, enter, error_page, is_signed_in, number, page, see_other, to_sign_in
 from runs.web.deciding import by_link
+from runs.web.door import Request, enter, error_page, is_signed_in, number, page, see_other, to_sign_in
 
 ROWS: Final = 100
 TOPICS: Final = {

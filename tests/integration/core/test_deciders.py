@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runs import operations, queries, store, workflows
+from runs import inboxes, operations, queries, store, workflows
 from runs.engine import Action, Ask, Stage, Workflow, canonical
 from runs.engine.hours import DAYS
 from runs.errors import (
@@ -257,7 +257,7 @@ def test_a_claim_is_over_by_itself(house: House, define: Define) -> None:
     _, approval = house.parked("pay", x=1)
     operations.assign(actor=house.frida, approval_id=approval.pk)
     by_sql("UPDATE runs_approval SET assigned_until = now() - interval '1 second'")
-    mine = queries.inbox(house.project.pk, asked(house.felix), unclaimed=True, limit=9)
+    mine = inboxes.page(house.project.pk, inboxes.Wanted(view="unclaimed"), asked(house.felix), limit=9)
     assert [row.pk for row in mine.rows] == [approval.pk]
     house.answer(approval, "approve", by=house.felix)
 
@@ -312,7 +312,7 @@ def test_a_snoozed_approval_is_out_of_one_inbox_and_its_time_runs_on(house: Hous
     run, approval = house.parked("pay", x=1)
 
     def sees(actor: Actor) -> bool:
-        return bool(queries.inbox(house.project.pk, asked(fresh(actor)), limit=9).rows)
+        return bool(inboxes.badge(house.project.pk, asked(fresh(actor))))
 
     operations.snooze(actor=house.frida, approval_id=approval.pk, until=store.now() + timedelta(hours=4))
     assert (sees(house.frida), sees(house.felix)) == (False, True)
@@ -366,7 +366,7 @@ def test_a_substitute_answers_in_somebodys_place_and_one_of_them_counts(house: H
     with pytest.raises(NotACandidate):
         house.answer(approval, "approve", by=rita)
     absence = away(house, house.felix, "rita")
-    assert queries.inbox_count(house.project.pk, asked(fresh(rita))) == 1
+    assert inboxes.badge(house.project.pk, asked(fresh(rita))) == 1
     house.answer(approval, "approve", by=fresh(rita))
     with pytest.raises(AlreadyVoted, match="counts for felix"):
         house.answer(approval, "approve", by=house.felix)
@@ -388,7 +388,7 @@ def test_nobody_decides_about_their_own_run_through_a_substitute(house: House, d
     run = house.work(operations.submit(actor=mia, workflow="pay", input={"x": 1}).run)
     with pytest.raises(NotACandidate):
         house.answer(open_approval(run), "approve", by=fresh(rita))
-    assert queries.inbox_count(house.project.pk, asked(fresh(rita))) == 0
+    assert inboxes.badge(house.project.pk, asked(fresh(rita))) == 0
     own = house.work(operations.submit(actor=rita, workflow="pay", input={"x": 1}).run)
     with pytest.raises(SelfApproval):
         house.answer(open_approval(own), "approve", by=fresh(rita))

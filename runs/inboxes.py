@@ -1,0 +1,307 @@
+"""The inbox, asked. One `Wanted` says which approvals: badge, counters, list and next item are made of it, so they never differ.
+
+Everything is asked within one project. No page counts further than a hundred.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Now
+
+from runs import queries, store
+from runs.engine import finding
+from runs.engine.status import ApprovalStatus
+from runs.errors import Problem
+from runs.models import Approval, Project, Snooze, User, Vote
+from runs.models.approvals import RISKIEST_FIRST
+
+VIEWS: Final = ("mine", "teams", "unclaimed", "open", "decided")
+SORTS: Final = ("due", "risk", "age")
+DUES: Final[Mapping[str, timedelta | None]] = {
+    "overdue": timedelta(0),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+    "none": None,
+}
+COUNTED: Final = 100
+LONGEST: Final = 200  # characters of a value
+
+_CHOICES: Final[Mapping[str, Sequence[str]]] = {
+    "view": VIEWS,
+    "sort": SORTS,
+    "due": tuple(DUES),
+    "risk": RISKIEST_FIRST,
+    "status": tuple(status.value for status in ApprovalStatus if status is not ApprovalStatus.OPEN),
+}
+_ORDERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "due": ("due_key", "opened_at", "id"),
+    "risk": ("risk_key", "due_key", "opened_at", "id"),
+    "age": ("opened_at", "id"),
+    "closed": ("-closed_at", "-id"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which approvals, and in which order. What is empty asks for nothing.
+
+    view: one of `VIEWS`. q: words that are searched for. risk: that or a higher one. due: within so long, or with no due time
+    at all. team: that is asked. requester: the account name of whom the run acts for. label: `name=value`. status: of those
+    that are closed, only these. sort: of those that are open; closed ones come last closed first.
+    """
+
+    view: str = "mine"
+    q: str = ""
+    workflow: str = ""
+    tool: str = ""
+    risk: str = ""
+    due: str = ""
+    team: str = ""
+    requester: str = ""
+    label: str = ""
+    status: str = ""
+    sort: str = "due"
+
+    @classmethod
+    def of(cls, told: Mapping[str, str]) -> Wanted:
+        """What an address says; what nobody knows there asks for nothing."""
+        kept = {name: told[name] for name in NAMES if name in told and not _fault(name, told[name])}
+        return cls(**kept)
+
+    def as_dict(self) -> dict[str, str]:
+        """What differs from the inbox as it opens."""
+        return {
+            one.name: value for one in fields(self) if (value := str(getattr(self, one.name))) != one.default
+        }
+
+    @property
+    def order(self) -> str:
+        return "closed" if self.view == "decided" else self.sort
+
+
+NAMES: Final = tuple(one.name for one in fields(Wanted))
+
+
+def faults(told: Mapping[str, str]) -> list[Problem]:
+    """What nobody knows of a query that is to be kept."""
+    unknown = [
+        Problem(f"/{name}", "unknown_field", f"known here: {', '.join(NAMES)}")
+        for name in told
+        if name not in NAMES
+    ]
+    wrong = [(name, _fault(name, value)) for name, value in told.items() if name in NAMES]
+    return unknown + [Problem(f"/{name}", "invalid_value", why) for name, why in wrong if why]
+
+
+def _fault(name: str, value: str) -> str:
+    choices = _CHOICES.get(name)
+    if choices is not None and value not in (*choices, ""):
+        return f"one of {', '.join(choices)}"
+    if name in ("view", "sort") and not value:
+        return "not empty"
+    return "" if len(value) <= LONGEST and "\0" not in value else f"at most {LONGEST} characters"
+
+
+# ---- for whom
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Whom an inbox is for: what of a person, and of those in whose place they answer, candidates are compared with."""
+
+    user: User
+    seats: Sequence[AskedSeat]
+
+    @property
+    def q(self) -> Q:
+        """Open approvals that wait for this person: they may decide them, have not done so, and have not snoozed them."""
+        asked: Q = Q(pk__in=[])
+        for seat in self.seats:
+            asked |= seat.q
+        later = Exists(Snooze.objects.filter(approval=OuterRef("pk"), user=self.user, until__gt=Now()))
+        said = Exists(
+            Vote.objects.filter(approval=OuterRef("pk"), version=OuterRef("version"), user=self.user)
+        )
+        mine: Q = Q(status=ApprovalStatus.OPEN) & asked & ~_asked_by(self.user)
+        return mine & Q(~later) & Q(~said)
+
+    @property
+    def teams(self) -> list[str]:
+        """The person's own."""
+        return sorted({team for seat in self.seats if seat.user == self.user for team in seat.teams})
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSeat:
+    user: User
+    teams: frozenset[str]
+    reviewer: bool
+
+    @property
+    def q(self) -> Q:
+        """Asked by name, by team or as any reviewer, and not the requester."""
+        by_name = Q(users__contains=[self.user.username])
+        by_team = Q(teams__overlap=sorted(self.teams)) if self.teams else Q(pk__in=[])
+        anybody = Q(teams=[], users=[]) if self.reviewer else Q(pk__in=[])
+        asked: Q = by_name | by_team | anybody
+        return asked & ~_asked_by(self.user)
+
+
+def _asked_by(user: User) -> Q:
+    asked = Q(run__requester=user) | Q(run__submitted_by=user)
+    return asked & ~Q(options__contains={"requester_may_decide": True})
+
+
+# ---- which
+
+
+def rows(project_id: UUID, wanted: Wanted, asked: Asked) -> QuerySet[Approval]:
+    """Every approval that is wanted, in no order."""
+    found = Approval.objects.filter(_in_view(wanted.view, asked), project=project_id)
+    for told, condition in _conditions(wanted):
+        if told:
+            found = found.filter(condition)
+    exact = [finding.exactly(name, value) for name in ("tool", "label") if (value := getattr(wanted, name))]
+    sought = finding.sought(wanted.q, *exact)
+    if wanted.q and not finding.words_in([wanted.q]):
+        return found.none()  # nothing has such words: signs alone are no words
+    return found.filter(store.has_words(sought)) if sought else found
+
+
+def _in_view(view: str, asked: Asked) -> Q:
+    is_open = Q(status=ApprovalStatus.OPEN)
+    if view == "mine":
+        return asked.q
+    if view == "unclaimed":
+        return asked.q & ~Q(assignee__isnull=False, assigned_until__gt=Now())
+    if view == "teams":
+        return is_open & (Q(teams__overlap=asked.teams) if asked.teams else Q(pk__in=[]))
+    return ~is_open if view == "decided" else is_open
+
+
+def _conditions(wanted: Wanted) -> list[tuple[str, Q]]:
+    risky = RISKIEST_FIRST[: RISKIEST_FIRST.index(wanted.risk) + 1] if wanted.risk else ()
+    within = DUES[wanted.due] if wanted.due else None
+    due = Q(due_at__isnull=True) if within is None else Q(due_key__lte=Now() + within)
+    return [
+        (wanted.workflow, Q(run__workflow=wanted.workflow)),
+        (wanted.risk, Q(risk__in=risky)),
+        (wanted.due, due),
+        (wanted.team, Q(teams__contains=[wanted.team])),
+        (wanted.requester, Q(run__requester__username=wanted.requester)),
+        (wanted.status, Q(status=wanted.status)),
+    ]
+
+
+@dataclass(slots=True)
+class Listing:
+    """A page of approvals with their runs and votes, and where the next one begins; empty on the last."""
+
+    rows: list[Approval]
+    next: str = ""
+
+
+def page(project_id: UUID, wanted: Wanted, asked: Asked, *, after: str = "", limit: int) -> Listing:
+    """Approvals in their order. Two queries. Raises `ValueError` for what is no `next` of such a list."""
+    found = _from(rows(project_id, wanted, asked), wanted.order, after)
+    some = list(queries.with_votes(found)[: limit + 1])
+    return Listing(some[:limit], cursor(some[limit - 1], wanted.order) if len(some) > limit else "")
+
+
+def following(project_id: UUID, wanted: Wanted, asked: Asked, approval_id: UUID) -> UUID | None:
+    """The one that comes after an approval in a list, in which it need not be any more; after the last, the first. Two queries,
+    three at the end of the list."""
+    here = Approval.objects.filter(project=project_id, pk=approval_id).first()
+    if here is None:
+        return None
+    others = rows(project_id, wanted, asked).exclude(pk=approval_id)
+    for after in (cursor(here, wanted.order), ""):
+        found = _from(others, wanted.order, after).values_list("pk", flat=True).first()
+        if found is not None:
+            return found
+    return None
+
+
+class _Count(Subquery):
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+
+
+def counts(project_id: UUID, asked: Asked, wanted: Mapping[str, Wanted]) -> dict[str, int]:
+    """How many there are of each, counted to a hundred. One query."""
+    counted = {
+        name: _Count(rows(project_id, one, asked).order_by().values("pk")[:COUNTED])
+        for name, one in wanted.items()
+    }
+    found = Project.objects.filter(pk=project_id).values_list(*counted.values()).first()
+    return dict(zip(counted, found or [0] * len(counted), strict=True))
+
+
+def badge(project_id: UUID, asked: Asked) -> int:
+    """How many approvals wait for a person, counted to a hundred. One query."""
+    return counts(project_id, asked, {"mine": Wanted()})["mine"]
+
+
+def said(count: int) -> str:
+    """A count as a person reads it."""
+    return f"{count}" if count < COUNTED else f"{COUNTED - 1}+"
+
+
+# ---- where a page begins
+
+
+def cursor(row: Approval, order: str) -> str:
+    """An opaque text for "after this one"."""
+    told = [order, *(_text(getattr(row, name.lstrip("-"))) for name in _ORDERS[order])]
+    return base64.urlsafe_b64encode(json.dumps(told).encode()).decode().rstrip("=")
+
+
+def _from(found: QuerySet[Approval], order: str, after: str) -> QuerySet[Approval]:
+    names = _ORDERS[order]
+    if after:
+        found = found.filter(_beyond(names, _place(after, order)))
+    return found.order_by(*names)
+
+
+def _beyond(names: Sequence[str], place: Sequence[Any]) -> Q:
+    """Behind a place, all of whose columns go in one direction. The first column alone is said once more: so an index leads."""
+    step = "lt" if names[0].startswith("-") else "gt"
+    columns = [name.lstrip("-") for name in names]
+    found = Q()
+    for depth, (column, value) in enumerate(zip(columns, place, strict=True)):
+        same = dict(zip(columns[:depth], place[:depth], strict=True))
+        found |= Q(**same, **{f"{column}__{step}": value})
+    bound: Q = found & Q(**{f"{columns[0]}__{step}e": place[0]})
+    return bound
+
+
+def _place(after: str, order: str) -> list[Any]:
+    told = json.loads(base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True))
+    if not isinstance(told, list) or told[:1] != [order] or len(told) != len(_ORDERS[order]) + 1:
+        raise ValueError(after)
+    return [_value(name.lstrip("-"), text) for name, text in zip(_ORDERS[order], told[1:], strict=True)]
+
+
+def _text(value: datetime | UUID | int) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def _value(name: str, told: object) -> datetime | UUID | int:
+    text = str(told)
+    if name == "id":
+        return UUID(text)
+    if name == "risk_key":
+        return min(int(text[:3]), len(RISKIEST_FIRST))
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(text)
+    return moment
