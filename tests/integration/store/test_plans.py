@@ -246,13 +246,13 @@ def test_a_named_query_is_led_by_its_index(only_by_index: None, name: str) -> No
     assert named.sorts or "sorted" not in shape
 
 
-# Approvals of a project that is at work: nearly all are closed, few have a word in common. In an empty table the planner has
+# Approvals of a project that is at work: half are closed, few have a word in common. In an empty table the planner has
 # no reason to go by words.
 APPROVALS: Final = """
     INSERT INTO runs_approval (id, project_id, run_id, branch, address, node, epoch, status, version, title, document, digest,
       teams, users, quorum, options, outcome, closed_reason, risk, closed_at, due_at, words)
-    SELECT gen_random_uuid(), %s, gen_random_uuid(), 1, n, 'ask', 1, CASE WHEN n %% 20 > 0 THEN 'decided' ELSE 'open' END, 1,
-      't', '{}', '', ARRAY['a'], '{}', 1, '{}', '', '', 'low', CASE WHEN n %% 20 > 0 THEN now() END,
+    SELECT gen_random_uuid(), %s, gen_random_uuid(), 1, n, 'ask', 1, CASE WHEN n %% 2 > 0 THEN 'decided' ELSE 'open' END, 1,
+      't', '{}', '', ARRAY['a'], '{}', 1, '{}', '', '', 'low', CASE WHEN n %% 2 > 0 THEN now() END,
       now() + n * interval '1 second', array_to_tsvector(ARRAY['refund', 'order' || n, 'tool:pay' || n %% 100])
     FROM generate_series(1, 10000) n
 """
@@ -277,7 +277,7 @@ def test_what_is_searched_for_in_many_approvals_is_led_there_by_its_words(many: 
     """C104."""
     for told in SEARCHES:
         found = inboxes.rows(ID, Wanted(**told), ASKED).values("pk")
-        assert shape_of(orm(lambda found=found: found)()) == {"approval_words"}
+        assert "approval_words" in shape_of(orm(lambda found=found: found)())
     counted = {view: Wanted(view=view) for view in ("teams", "open")}
     shape = shape_of(orm(lambda: inboxes.counts(ID, ASKED, counted))())
     assert not any(part.startswith("all of runs_approval") for part in shape)
