@@ -234,21 +234,29 @@ def following(project_id: UUID, wanted: Wanted, asked: Asked, approval_id: UUID)
 class _Count(Subquery):
     template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
     output_field = IntegerField()
+    empty_result_set_value = 0
 
 
-def counts(project_id: UUID, asked: Asked, wanted: Mapping[str, Wanted]) -> dict[str, int]:
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many there are, by name, and the moment by the database's clock."""
+
+    by: Mapping[str, int]
+    moment: datetime
+
+
+def counts(project_id: UUID, asked: Asked, wanted: Mapping[str, Wanted]) -> Counts:
     """How many there are of each, counted to a hundred. One query."""
-    counted = {
-        name: _Count(rows(project_id, one, asked).order_by().values("pk")[:COUNTED])
-        for name, one in wanted.items()
-    }
-    found = Project.objects.filter(pk=project_id).values_list(*counted.values()).first()
-    return dict(zip(counted, found or [0] * len(counted), strict=True))
+    counted = [
+        _Count(rows(project_id, one, asked).order_by().values("pk")[:COUNTED]) for one in wanted.values()
+    ]
+    *found, moment = Project.objects.filter(pk=project_id).values_list(*counted, Now()).get()
+    return Counts(dict(zip(wanted, found, strict=True)), moment)
 
 
 def badge(project_id: UUID, asked: Asked) -> int:
     """How many approvals wait for a person, counted to a hundred. One query."""
-    return counts(project_id, asked, {"mine": Wanted()})["mine"]
+    return counts(project_id, asked, {"mine": Wanted()}).by["mine"]
 
 
 def said(count: int) -> str:
@@ -263,6 +271,15 @@ def cursor(row: Approval, order: str) -> str:
     """An opaque text for "after this one"."""
     told = [order, *(_text(getattr(row, name.lstrip("-"))) for name in _ORDERS[order])]
     return base64.urlsafe_b64encode(json.dumps(told).encode()).decode().rstrip("=")
+
+
+def is_cursor(text: str, order: str) -> bool:
+    """Whether this is a `cursor` of such a list."""
+    try:
+        _place(text, order)
+    except ValueError:
+        return False
+    return True
 
 
 def _from(found: QuerySet[Approval], order: str, after: str) -> QuerySet[Approval]:

@@ -29,7 +29,7 @@ from runs.errors import (
     Problem,
     SelfApproval,
 )
-from runs.models import Absence, ApiToken, Approval, Member, Project, Run, User
+from runs.models import Absence, ApiToken, Approval, Member, Project, Run, SavedView, User
 
 SUBMITTERS = frozenset({"submitter", "operator"})
 DECIDERS = frozenset({"reviewer", "operator"})
@@ -311,6 +311,24 @@ def check_direct(actor: Actor, run: Run, approval: Approval) -> None:
         check_decide(actor, run, approval)
 
 
+def check_views(actor: Actor, page: str) -> None:
+    """Keep lists by name: every member, for themselves and for teams that they are in."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "runs:operate" if page == "runs" else "approvals:decide")
+
+
+def check_own_view(actor: Actor, view: SavedView) -> None:
+    """Change a saved view: whose it is."""
+    if view.owner_id != actor.user.pk:
+        raise Forbidden(f"The view is {view.owner}'s; save one of your own.")
+
+
+def check_delete_view(actor: Actor, view: SavedView) -> None:
+    """Delete a saved view: whose it is, and admins."""
+    if "admin" not in actor.roles:
+        check_own_view(actor, view)
+
+
 def check_absence(actor: Actor, user: User) -> None:
     """Say that somebody is away, and who answers in their place: they themselves, and admins."""
     check_view(actor, actor.project.pk)
@@ -340,6 +358,10 @@ def can_decide(actor: Actor, run: Run, approval: Approval) -> bool:
 
 def can_direct(actor: Actor, run: Run, approval: Approval) -> bool:
     return can(check_direct, actor, run, approval)
+
+
+def can_delete_view(actor: Actor, view: SavedView) -> bool:
+    return can(check_delete_view, actor, view)
 
 
 def can_steer(actor: Actor, run: Run) -> bool:

@@ -64,6 +64,7 @@ from runs.operations.teams import create_team, delete_team, set_people
 from runs.operations.together import Chosen, Result, Together, decide_together, is_low_risk, shape_of
 from runs.operations.tokens import create_token, revoke_token
 from runs.operations.versioning import MigrationPreview, migrate, preview_migration, try_migration
+from runs.operations.viewing import change_view, delete_view, save_view
 from runs.operations.waking import wake_parent
 from runs.operations.working import advance, advance_alone
 
@@ -111,6 +112,7 @@ __all__ = [
     "bulk",
     "cancel",
     "change_endpoint",
+    "change_view",
     "compare",
     "compared_with",
     "create_endpoint",
@@ -123,6 +125,7 @@ __all__ = [
     "decide_together",
     "delete_endpoint",
     "delete_team",
+    "delete_view",
     "edit_state",
     "erase",
     "expire",
@@ -165,6 +168,7 @@ __all__ = [
     "revoke_token",
     "rewind",
     "rotate_secret",
+    "save_view",
     "say_leaving",
     "secrets_in_force",
     "set_hours",

@@ -147,7 +147,9 @@ def _groups(request: Request) -> dict[str, list[Approval]]:
     """What this person may decide together, by shape."""
     found: dict[str, list[Approval]] = {}
     now = store.now()
-    for approval in inboxes.page(request.actor.project.pk, inboxes.Wanted(), asked(request.actor), limit=MOST).rows:
+    for approval in inboxes.page(
+        request.actor.project.pk, inboxes.Wanted(), asked(request.actor), limit=MOST
+    ).rows:
         if operations.is_low_risk(approval) and not approval.is_worked_on(now):
             found.setdefault(operations.shape_of(approval), []).append(approval)
     return {shape: rows for shape, rows in found.items() if len(rows) > 1}

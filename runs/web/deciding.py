@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from runs import operations, policies, queries, sights, store, workflows
+from runs import operations, policies, queries, sights, workflows
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
 from runs.errors import BadRequest, HitlError, NotFound, UnknownWorkflow, Unprocessable
@@ -61,6 +61,7 @@ def show(request: Request, approval_id: UUID) -> HttpResponse:
 
 def _live(request: Request, approval_id: UUID) -> HttpResponse:
     context = inbox.listed(request, current=approval_id)
+    context["onlookers"] = inbox.onlookers(request).get(approval_id, [])
     return inbox.live(request, context | _card_news(request, approval_id, now=context["now"]))
 
 
@@ -70,9 +71,10 @@ def _card_news(request: Request, approval_id: UUID, *, now: datetime) -> dict[st
     votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
     mark = cards.mark_of(approval, votes)
     if request.GET.get("seen") == mark:
-        return {}
+        return {"looked_at": approval}
     newer = None if approval.status == "open" else queries.asked_since(approval)
     return {
+        "looked_at": approval,
         "card": {"approval": approval, "mark": mark, "newer": newer},
         "news": cards.news(approval, votes=votes, author=queries.author_of(approval), now=now),
     }
@@ -196,12 +198,9 @@ def _send(request: Request, approval: Approval, decisions: list[ActionDecision])
         request.POST.get("reason", ""),
         request.POST.get("link", ""),
     )
-    before = inbox.rows_of(request, store.now(), current=approval.pk)
     [decided] = operations.decide(actor=request.actor, answers=[answer])
-    messages.success(request, _said(decided))
-    following = before.after(approval.pk) if before.view == "mine" else None
-    place = reverse("approval", args=[following.pk]) if following else reverse("inbox")
-    return _done(request, place + inbox.view_query(request))
+    messages.success(request, _said(decided), extra_tags=reverse("approval", args=[approval.pk]))
+    return _done(request, inbox.onward(request, approval.pk))
 
 
 def _said(decided: operations.Decided) -> str:
@@ -238,7 +237,8 @@ def _card_context(
 ) -> dict[str, Any]:
     approval = queries.approval(request.actor.project.pk, approval_id)
     policies.check_scope(request.actor, "approvals:read")
-    now = store.now()
+    listed = inbox.listed(request, current=approval.pk)
+    now = listed["now"]
     revisions = queries.revisions(approval.pk)
     steps = queries.steps_before(approval, limit=EVIDENCE)
     previous, newer = queries.asked_before(approval), None
@@ -272,9 +272,9 @@ def _card_context(
             may_direct=policies.can_direct(request.actor, approval.run, approval),
             lack=_lack(request, approval),
         ),
-        "queue": inbox.rows_of(request, now, current=approval.pk),
+        **listed,
+        "onlookers": inbox.onlookers(request).get(approval.pk, []),
         "form_token": once.token(request),
-        "now": now,
     }
     if error is not None:
         wanted = request.POST.get("decision", "")

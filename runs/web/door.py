@@ -33,6 +33,7 @@ class Request(HttpRequest):
     htmx: HtmxDetails
     actor: Actor
     projects: list[Project]  # that the person could be in
+    inbox_count: int  # what waits for the person, where the inbox has counted it
 
 
 View = Callable[..., HttpResponse]

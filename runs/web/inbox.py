@@ -1,8 +1,7 @@
-"""The inbox: the list, and the frame that list and card share."""
+"""The inbox: the list, the frame that list and card share, and what opens after an answer."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,12 +10,15 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from runs import queries, sights, store
+from runs import dispatch, inboxes, queries, saved, sights, workflows
+from runs.inboxes import Wanted
+from runs.live import onlooking
 from runs.web import once, queue
 from runs.web.context import asked
 from runs.web.door import Request, page
+from runs.web.queue import Found, Place
 
-ROWS: Final = 200
+ROWS: Final = 100
 
 
 @page()
@@ -42,10 +44,10 @@ def live(request: Request, context: dict[str, Any]) -> HttpResponse:
 
 
 def desk(request: Request, **card: Any) -> HttpResponse:
-    """List and pane, with the card if there is one; for htmx only them, with the title, the count and what is said."""
+    """List and pane, with the card if there is one; for htmx only them, with the title, the counts and what is said."""
     everything = {
         "form_token": once.token(request),
-        "mark": queries.approvals_mark(request.actor.project.pk),
+        "mark": mark(request.actor.project.pk),
         **(card or listed(request)),
     }
     if not request.htmx or request.htmx.history_restore_request:
@@ -56,63 +58,120 @@ def desk(request: Request, **card: Any) -> HttpResponse:
     ]
     parts += [
         render_to_string(name, {**everything, "swap": True}, request)
-        for name in ("parts/_inbox_count.html", "parts/toasts.html")
+        for name in ("parts/_inbox_count.html", "inbox/_views.html", "parts/toasts.html")
     ]
     return HttpResponse("".join(parts))
 
 
-def listed(request: Request, *, current: UUID | None = None) -> dict[str, Any]:
-    """The list, with the row of what is open marked as current."""
-    now = store.now()
-    return {"queue": rows_of(request, now, current=current), "now": now}
+def mark(project_id: UUID) -> str:
+    """Changes whenever the inbox of a project would read otherwise. One query."""
+    return f"{queries.approvals_mark(project_id)}{onlooking.mark(project_id)}"
 
 
 def title(request: Request, text: str) -> str:
     return render_to_string("parts/title.html", {"text": text}, request)
 
 
-def rows_of(request: Request, now: datetime, *, current: UUID | None = None) -> queue.Queue:
-    view = view_of(request)
-    project = request.actor.project.pk
-    if view == "decided":
-        found = queries.closed_approvals(project, after=_before(request), limit=ROWS)
-    elif view == queue.STUCK:
-        stuck = queries.unanswerable(project, limit=ROWS)
-        found = queries.Page([approval for approval, _ in stuck], more=False)
-    else:
-        whose = asked(request.actor) if view in ("mine", "unclaimed") else None
-        found = queries.inbox(project, whose, unclaimed=view == "unclaimed", limit=ROWS)
-    for row in found.rows:
-        sights.approval(row, sights.of(request.actor, row.run))
-    return queue.build(
-        found.rows,
-        view=view,
-        now=now,
+def listed(request: Request, *, current: UUID | None = None) -> dict[str, Any]:
+    """The list, with the row of what is open marked as current, and the moment by the database's clock."""
+    place = place_of(request)
+    found = _found(request, place)
+    request.inbox_count = found.counts[
+        "mine"
+    ]  # the badge of the frame: the same number, without another query
+    built = queue.build(
+        found,
+        place,
         url=reverse("inbox"),
         current=current,
-        more=found.more,
         operator="operator" in request.actor.roles,
+        names={
+            "workflow": sorted(flow.name for flow in workflows.every()),
+            "team": asked(request.actor).teams,
+        },
     )
+    return {"queue": built, "now": found.now}
+
+
+def _found(request: Request, place: Place) -> Found:
+    project, who = request.actor.project.pk, asked(request.actor)
+    counted = {view: Wanted(view=view) for view in queue.COUNTED}
+    counts = inboxes.counts(project, who, {**counted, "here": place.wanted})
+    listing, here = _listing(request, place), counts.by["here"]
+    for row in listing.rows:
+        sights.approval(row, sights.of(request.actor, row.run))
+    return Found(
+        approvals=listing.rows,
+        next=listing.next,
+        counts=counts.by,
+        here=len(listing.rows) if place.stuck else here,
+        saved=saved.of(request.actor, "inbox"),
+        onlookers=onlookers(request),
+        now=counts.moment,
+    )
+
+
+def _listing(request: Request, place: Place) -> inboxes.Listing:
+    project, who = request.actor.project.pk, asked(request.actor)
+    if place.stuck:
+        return inboxes.Listing([row for row, _ in queries.unanswerable(project, limit=ROWS)])
+    return inboxes.page(project, place.wanted, who, after=place.after, limit=ROWS)
+
+
+# ---- who looks at what
+
+
+@page(methods="POST")
+def looking(request: Request, approval_id: UUID) -> HttpResponse:
+    """An open card says every few seconds that it is looked at, and once that it is no more."""
+    project = request.actor.project.pk
+    queries.approval(project, approval_id)
+    if request.POST.get("leave"):
+        onlooking.leave(project, approval_id, request.user.pk)
+        dispatch.announce(project, project)
+    elif onlooking.look(project, approval_id, request.user.pk, str(request.user)):
+        dispatch.announce(project, project)
+    return HttpResponse(status=204)
+
+
+def onlookers(request: Request) -> dict[UUID, list[onlooking.Onlooker]]:
+    """Who looks at what, beside the person who asks."""
+    found = onlooking.onlookers(request.actor.project.pk)
+    return {
+        approval: others
+        for approval, people in found.items()
+        if (others := [one for one in people if one.user != request.user.pk])
+    }
+
+
+# ---- between two approvals
+
+
+def onward(request: Request, approval_id: UUID) -> str:
+    """What opens when an approval is answered: the next one of the same list, or the list if there is no other."""
+    place = place_of(request)
+    if place.stuck or place.wanted.view == "decided":
+        return reverse("inbox") + place.query
+    following = inboxes.following(request.actor.project.pk, place.wanted, asked(request.actor), approval_id)
+    return (reverse("approval", args=[following]) if following else reverse("inbox")) + place.query
 
 
 # ---- the request
 
 
-def view_of(request: Request) -> str:
-    wanted = request.GET.get("view", "mine")
-    if wanted == queue.STUCK and "operator" in request.actor.roles:
-        return wanted
-    return wanted if wanted in queue.VIEWS else "mine"
+def place_of(request: Request) -> Place:
+    """Which list the address asks for. What it cannot mean is left out: a link of yesterday still leads somewhere."""
+    told = {name: request.GET[name] for name in request.GET}
+    if told.get("view") == queue.STUCK and "operator" in request.actor.roles:
+        return Place(stuck=True)
+    wanted = Wanted.of(told)
+    after = told.get("after", "")
+    return Place(
+        wanted,
+        after if inboxes.is_cursor(after, wanted.order) else "",
+        choosing=told.get("choose") == "yes",
+    )
 
 
 def view_query(request: Request) -> str:
-    view = view_of(request)
-    return "" if view == "mine" else f"?view={view}"
-
-
-def _before(request: Request) -> tuple[datetime, UUID] | None:
-    try:
-        moment = datetime.fromtimestamp(float(request.GET["before"]), UTC)
-        return moment, UUID(request.GET["id"])
-    except (KeyError, ValueError, OverflowError):
-        return None
+    return place_of(request).query

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from runs import queries
 from runs.dispatch import person_key
 from runs.errors import HitlError, NotSignedIn
-from runs.web import run_page
+from runs.web import inbox, run_page
 from runs.web.door import Request, enter
 
 State = Callable[..., dict[str, Any]]
@@ -71,4 +71,4 @@ def notices_state(request: Request) -> dict[str, Any]:
 @_answers
 def inbox_state(request: Request) -> dict[str, Any]:
     project = request.actor.project.pk
-    return {"listen": str(project), "mark": queries.approvals_mark(project), "tell": {}}
+    return {"listen": str(project), "mark": inbox.mark(project), "tell": {}}

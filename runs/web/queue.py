@@ -1,28 +1,103 @@
-"""The list of the inbox: rows, views, words. Pure."""
+"""The list of the inbox: rows, views, filters, words. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
+from urllib.parse import urlencode
 from uuid import UUID
 
-from runs.models import Approval
+from runs import inboxes
+from runs.inboxes import Wanted
+from runs.live.onlooking import Onlooker
+from runs.models import Approval, SavedView
 from runs.templatetags import words
 from runs.web import sentence, signs
 
-VIEWS: Final = {"mine": "For me", "unclaimed": "Unclaimed", "open": "All open", "decided": "Closed"}
+VIEWS: Final = {
+    "mine": "For me",
+    "teams": "My teams",
+    "unclaimed": "Unclaimed",
+    "open": "All open",
+    "decided": "Decided",
+}
 STUCK: Final = "stuck"  # a view of operators
+SIGNS: Final = {
+    "mine": "person",
+    "teams": "s-people",
+    "unclaimed": "none",
+    "open": "inbox",
+    "decided": "check",
+}
+COUNTED: Final = ("mine", "teams", "unclaimed", "open")
 
+SORTS: Final = {"due": "Due first", "risk": "Riskiest first", "age": "Oldest first"}
+RISKS: Final = {
+    "critical": "critical",
+    "high": "high or more",
+    "medium": "medium or more",
+    "low": "any that is said",
+}
+DUES: Final = {
+    "overdue": "overdue",
+    "hour": "within an hour",
+    "day": "within a day",
+    "week": "within a week",
+    "none": "at no time",
+}
+FILTERS: Final = {
+    "workflow": "Workflow",
+    "tool": "Tool",
+    "risk": "Risk",
+    "due": "Due",
+    "team": "Team",
+    "requester": "Requester",
+    "label": "Label",
+    "status": "Closed as",
+}
+HOME: Final = Wanted()
 FIRSTS: Final = 3
 NOTHING: Final = {
     "mine": "Nothing waits for you",
+    "teams": "Nothing waits for your teams",
     "unclaimed": "Somebody works on everything",
     "open": "No approval is open",
     STUCK: "Somebody can answer every open approval",
     "decided": "Nothing was decided yet",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody is in the inbox: which approvals, from which one on. stuck: the view of what nobody can answer."""
+
+    wanted: Wanted = HOME
+    after: str = ""
+    stuck: bool = False
+    choosing: bool = False
+
+    @property
+    def query(self) -> str:
+        """What links and forms carry along, so that the list stays the same; with its question mark, or empty."""
+        told = {"view": STUCK} if self.stuck else self.wanted.as_dict()
+        told |= {"after": self.after} if self.after else {}
+        told |= {"choose": "yes"} if self.choosing else {}
+        return f"?{urlencode(told)}" if told else ""
+
+    @property
+    def view(self) -> str:
+        return STUCK if self.stuck else self.wanted.view
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether something is left out that the view has."""
+        return bool(self.wanted.q or any(getattr(self.wanted, name) for name in FILTERS))
+
+    def but(self, **changes: str) -> Place:
+        """The first page of it, with something else."""
+        return Place(replace(self.wanted, **changes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +110,7 @@ class Row:
     whom: str
     current: bool
     worked_by: str = ""
+    onlookers: Sequence[Onlooker] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,35 +118,119 @@ class View:
     word: str
     url: str
     current: bool
+    sign: str = ""
+    count: str = ""
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A filter that is on: what it says, and where it is off."""
+
+    word: str
+    value: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was read for a list: a page of approvals, how many there are of each view and of this one, saved views."""
+
+    approvals: Sequence[Approval]
+    next: str
+    counts: Mapping[str, int]
+    here: int
+    saved: Sequence[SavedView]
+    onlookers: Mapping[UUID, Sequence[Onlooker]]
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    view: str
+    place: Place
+    title: str
     rows: list[Row]
     said: str
     views: list[View]
-    older: str
-    full: bool = False
+    saved: list[View]
+    chips: list[Chip]
+    next: str = ""
+    first: str = ""
+    url: str = ""
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
-    def title(self) -> str:
-        return VIEWS.get(self.view, "Nobody can answer")
+    def view(self) -> str:
+        return self.place.view
 
     @property
-    def nothing(self) -> str:
-        return NOTHING[self.view]
-
-    @property
-    def hint(self) -> str:
-        if self.view == "decided":
-            return "What is decided, or closes without a decision, stays here to be read."
-        return "New approvals appear here by themselves."
+    def wanted(self) -> Wanted:
+        return self.place.wanted
 
     @property
     def query(self) -> str:
-        """What links and forms carry along, so that the list stays the same."""
-        return "" if self.view == "mine" else f"?view={self.view}"
+        return self.place.query
+
+    @property
+    def news(self) -> str:
+        """The same, for whoever has something to add."""
+        return f"{self.query}&" if self.query else "?"
+
+    @property
+    def full(self) -> bool:
+        return bool(self.next)
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """What the search leaves as it is."""
+        return {name: value for name, value in self.wanted.as_dict().items() if name != "q"}
+
+    @property
+    def filters(self) -> list[dict[str, object]]:
+        """The fields of the form, with what they say now."""
+        choices = {"risk": RISKS, "due": DUES}
+        return [
+            {
+                "name": name,
+                "word": word,
+                "value": getattr(self.wanted, name),
+                "choices": choices.get(name, {}),
+                "names": self.names.get(name, ()),
+                "hint": "name=value" if name == "label" else "",
+            }
+            for name, word in FILTERS.items()
+            if name != "status"
+        ]
+
+    @property
+    def sorts(self) -> list[View]:
+        if self.view in ("decided", STUCK):
+            return []
+        return [
+            View(word, self.url + self.place.but(sort=name).query, name == self.wanted.sort)
+            for name, word in SORTS.items()
+        ]
+
+    @property
+    def sorted_by(self) -> str:
+        return SORTS[self.wanted.sort]
+
+    @property
+    def choosing(self) -> str:
+        """Where boxes stand before the rows, or stand there no more."""
+        return self.url + replace(self.place, choosing=not self.place.choosing).query
+
+    @property
+    def nothing(self) -> str:
+        return "Nothing is like this" if self.place.narrowed else NOTHING[self.view]
+
+    @property
+    def hint(self) -> str:
+        if self.place.narrowed:
+            return "Take a filter off, or search for other words."
+        if self.view == "decided":
+            return "What is decided, or closes without a decision, stays here to be read."
+        return "New approvals appear here by themselves."
 
     @property
     def firsts(self) -> list[Row]:
@@ -80,42 +240,83 @@ class Queue:
             found.setdefault(row.approval.run.workflow, row)
         return list(found.values())[:FIRSTS]
 
-    def after(self, approval_id: UUID) -> Approval | None:
-        """The row that comes after one, or before it at the end: what opens when this one is decided."""
-        ids = [row.approval.pk for row in self.rows]
-        others = [row.approval for row in self.rows if row.approval.pk != approval_id]
-        if not others:
-            return None
-        place = ids.index(approval_id) if approval_id in ids else 0
-        return others[min(place, len(others) - 1)]
-
 
 def build(
-    approvals: Sequence[Approval],
+    found: Found,
+    place: Place,
     *,
-    view: str,
-    now: datetime,
     url: str,
     current: UUID | None = None,
-    more: bool = False,
     operator: bool = False,
+    names: Mapping[str, Sequence[str]] | None = None,
 ) -> Queue:
-    rows = [_row(approval, now=now, current=approval.pk == current) for approval in approvals]
-    soon = sum(1 for row in rows if _is_due_within(row.approval, now, timedelta(days=1)))
-    said = f"{len(rows)}{'+' if more else ''} {'closed' if view == 'decided' else 'open'}"
-    said += f", {soon} due within a day" if soon and view != "decided" else ""
-    views = [
-        View(word, url if name == "mine" else f"{url}?view={name}", name == view)
-        for name, word in {**VIEWS, **({STUCK: "Nobody can answer"} if operator else {})}.items()
+    now = found.now
+    rows = [
+        _row(
+            approval, now=now, current=approval.pk == current, onlookers=found.onlookers.get(approval.pk, ())
+        )
+        for approval in found.approvals
     ]
-    last = approvals[-1] if approvals else None
-    older = ""
-    if more and view == "decided" and last is not None and last.closed_at is not None:
-        older = f"{url}?view=decided&before={last.closed_at.timestamp():.6f}&id={last.pk}"
-    return Queue(view, rows, said, views, older, more)
+    saved = [_saved(view, place, url) for view in found.saved]
+    title = next((view.word for view in saved if view.current), VIEWS.get(place.view, "Nobody can answer"))
+    return Queue(
+        place,
+        title,
+        rows,
+        _said(found, place),
+        _views(found, place, url, operator=operator),
+        saved,
+        _chips(place, url),
+        next=url + replace(place, after=found.next).query if found.next else "",
+        first=url + replace(place, after="").query if place.after else "",
+        url=url,
+        names=names or {},
+    )
 
 
-def _row(approval: Approval, *, now: datetime, current: bool) -> Row:
+def _said(found: Found, place: Place) -> str:
+    if place.view == "decided":
+        return f"{inboxes.said(found.here)} closed"
+    soon = sum(1 for row in found.approvals if _is_due_within(row, found.now, timedelta(days=1)))
+    more = "" if found.next else f", {soon} due within a day" if soon else ""
+    return f"{inboxes.said(found.here)} open{more}"
+
+
+def _views(found: Found, place: Place, url: str, *, operator: bool) -> list[View]:
+    here = None if place.narrowed else place.view
+    views = [
+        View(
+            word,
+            url + Place(Wanted(view=name)).query,
+            name == here,
+            SIGNS[name],
+            inboxes.said(found.counts[name]) if name in found.counts else "",
+        )
+        for name, word in VIEWS.items()
+    ]
+    if operator:
+        stuck = Place(stuck=True)
+        views.append(View("Nobody can answer", url + stuck.query, place.stuck, "warn"))
+    return views
+
+
+def _saved(view: SavedView, place: Place, url: str) -> View:
+    kept = Place(Wanted.of(view.query))
+    current = not place.stuck and kept.wanted == place.wanted
+    return View(view.name, url + kept.query, current, "tag", shared=view.team_id is not None)
+
+
+def _chips(place: Place, url: str) -> list[Chip]:
+    told = place.wanted.as_dict()
+    said = {"risk": RISKS, "due": DUES}
+    return [
+        Chip(word, said.get(name, {}).get(told[name], told[name]), url + place.but(**{name: ""}).query)
+        for name, word in FILTERS.items()
+        if name in told
+    ]
+
+
+def _row(approval: Approval, *, now: datetime, current: bool, onlookers: Sequence[Onlooker]) -> Row:
     votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
     is_open = approval.status == "open"
     left = approval.due_at - now if approval.due_at else None
@@ -130,6 +331,7 @@ def _row(approval: Approval, *, now: datetime, current: bool) -> Row:
         whom=sentence.whom(approval),
         current=current,
         worked_by=str(approval.assignee) if is_open and approval.is_worked_on(now) else "",
+        onlookers=onlookers if is_open else (),
     )
 
 

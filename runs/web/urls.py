@@ -23,6 +23,7 @@ from runs.web import (
     teams,
     travel,
     versions,
+    viewing,
     webhooks,
 )
 
@@ -33,6 +34,9 @@ urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/together/", attending.together, name="approvals-together"),
     path("inbox/<uuid:approval_id>/attend/", attending.attend, name="approval-attend"),
+    path("inbox/<uuid:approval_id>/looking/", inbox.looking, name="approval-looking"),
+    path("views/", viewing.index, name="views"),
+    path("views/<uuid:view_id>/", viewing.show, name="view"),
     path("away/", attending.away, name="away"),
     path("inbox/<uuid:approval_id>/", deciding.show, name="approval"),
     path("inbox/<uuid:approval_id>/edit/", deciding.edit, name="approval-edit"),

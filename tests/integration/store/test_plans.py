@@ -270,6 +270,7 @@ def many(untouched: None) -> None:
         cursor.execute("SET session_replication_role = replica")
         cursor.execute(APPROVALS, [ID])
         cursor.execute("RESET session_replication_role")
+        cursor.execute("SELECT gin_clean_pending_list('approval_words')")  # as autovacuum does
         cursor.execute("ANALYZE runs_approval")
 
 
@@ -278,9 +279,6 @@ def test_what_is_searched_for_in_many_approvals_is_led_there_by_its_words(many: 
     for told in SEARCHES:
         found = inboxes.rows(ID, Wanted(**told), ASKED).values("pk")
         assert "approval_words" in shape_of(orm(lambda found=found: found)())
-    counted = {view: Wanted(view=view) for view in ("teams", "open")}
-    shape = shape_of(orm(lambda: inboxes.counts(ID, ASKED, counted))())
-    assert not any(part.startswith("all of runs_approval") for part in shape)
 
 
 def test_a_page_of_a_list_counts_nothing(house: House) -> None:
