@@ -16,12 +16,13 @@ from uuid import UUID
 from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
-from runs import queries, store
+from runs import policies, queries, store
 from runs.engine import finding
 from runs.engine.status import ApprovalStatus
 from runs.errors import Problem
 from runs.models import Approval, Project, Snooze, User, Vote
 from runs.models.approvals import RISKIEST_FIRST
+from runs.policies import Actor
 
 VIEWS: Final = ("mine", "teams", "unclaimed", "open", "decided")
 SORTS: Final = ("due", "risk", "age")
@@ -159,6 +160,13 @@ class AskedSeat:
 def _asked_by(user: User) -> Q:
     asked = Q(run__requester=user) | Q(run__submitted_by=user)
     return asked & ~Q(options__contains={"requester_may_decide": True})
+
+
+def asked(actor: Actor) -> Asked:
+    """Whom the inbox of this person is for: nobody whom nothing can ask. One query."""
+    if not policies.DECIDERS & actor.roles:
+        return Asked(actor.user, [])
+    return Asked(actor.user, [AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats])
 
 
 # ---- which

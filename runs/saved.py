@@ -24,10 +24,10 @@ def every(actor: Actor) -> list[SavedView]:
     return list(_seen(actor).order_by("page", "name", "pk")[: 2 * MOST])
 
 
-def view(actor: Actor, view_id: UUID) -> SavedView:
-    """One of them. One query; raises `NotFound`, also for what somebody keeps for themselves."""
+def view(actor: Actor, view_id: UUID, *, page: str = "") -> SavedView:
+    """One of them; page: only of this one. One query; raises `NotFound`, also for what somebody keeps for themselves."""
     found = _seen(actor).filter(pk=view_id).first()
-    if found is None:
+    if found is None or page not in ("", found.page):
         raise NotFound()
     return found
 

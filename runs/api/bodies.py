@@ -553,6 +553,26 @@ class TeamBody(Body):
     people: Annotated[list[Account], Field(max_length=1_000)] = Field(default_factory=list)
 
 
+class ViewBody(Body):
+    """A list to come back to, by name."""
+
+    page: Annotated[Literal["inbox", "runs"], Field(description="Whose list it is of.")]
+    name: Annotated[str, Field(min_length=1, max_length=60, examples=["High risk and up"])]
+    query: Annotated[
+        dict[str, str],
+        Field(max_length=20, description="What the address of the list says.", examples=[{"risk": "high"}]),
+    ]
+    team: Annotated[str | None, Field(max_length=63, description="Whose people have it too.")] = None
+
+
+class ViewChange(Body):
+    """What is left out stays as it is."""
+
+    name: Annotated[str | None, Field(min_length=1, max_length=60)] = None
+    query: Annotated[dict[str, str] | None, Field(max_length=20)] = None
+    team: Annotated[str | None, Field(max_length=63, description="Empty: only its owner has it.")] = None
+
+
 class PeopleBody(Body):
     """Who is in a team: these members, nobody else."""
 

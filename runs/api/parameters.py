@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import UUID
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
+from runs import inboxes
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.canonical import Json
@@ -94,11 +95,53 @@ class RunList(Query):
 
 
 class ApprovalList(Query):
-    """Which approvals."""
+    """Which approvals. What is given holds altogether."""
 
+    view: Annotated[
+        Literal["mine", "teams", "unclaimed", "open", "decided"] | None,
+        Field(
+            description="As on the page of the inbox: those that wait for whoever asks, that ask their teams, that nobody "
+            "works on of the first, all that are open, all that are closed."
+        ),
+    ] = None
+    saved: Annotated[
+        UUID | None,
+        Field(description="A saved view of the inbox. What else is given takes the place of what it says."),
+    ] = None
     status: Annotated[
-        ApprovalStatus, Field(description="Open ones come oldest first, all others last closed first.")
-    ] = ApprovalStatus.OPEN
+        ApprovalStatus | None, Field(description="Only those of this status; open ones if no view is named.")
+    ] = None
+    q: Annotated[
+        str | None,
+        Field(
+            max_length=200,
+            description="Words that title, arguments, facts, comments or labels have, or the beginnings of them. What is "
+            "hidden from anybody is found by nobody.",
+        ),
+    ] = None
+    workflow: Annotated[str | None, Field(max_length=200, description="Only of this workflow.")] = None
+    tool: Annotated[str | None, Field(max_length=200, description="Only with an action of this tool.")] = None
+    risk: Annotated[
+        Literal["critical", "high", "medium", "low"] | None,
+        Field(description="Only of this risk or a higher one."),
+    ] = None
+    due: Annotated[
+        Literal["overdue", "hour", "day", "week", "none"] | None,
+        Field(description="Only what is due within so long, or (none) never."),
+    ] = None
+    team: Annotated[str | None, Field(max_length=200, description="Only what asks this team.")] = None
+    requester: Annotated[
+        str | None, Field(max_length=200, description="Only of runs that this account has requested.")
+    ] = None
+    label: Annotated[
+        str | None, Field(max_length=200, description="Only of runs with this label: `name=value`.")
+    ] = None
+    sort: Annotated[
+        Literal["due", "risk", "age"] | None,
+        Field(
+            description="Of open ones: first due, riskiest or (by default) oldest first. Closed ones come last closed first."
+        ),
+    ] = None
     limit: Limit = PAGE
     cursor: Cursor = None
 
@@ -157,6 +200,12 @@ class RosterList(Query):
 
     after: Annotated[str, Field(max_length=150, description="`next` of the page before.")] = ""
     limit: Limit = PAGE
+
+
+class ViewList(Query):
+    """Which saved views."""
+
+    page: Annotated[Literal["inbox", "runs"] | None, Field(description="Only those of this list.")] = None
 
 
 class AuditList(Query):
@@ -236,6 +285,30 @@ def moment_and_id(cursor: str | None) -> tuple[datetime, UUID] | None:
         raise _bad(
             "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
         ) from None
+
+
+def place_in(cursor: str | None, order: str) -> str:
+    """What `inboxes.cursor` gave for a list in this order. Raises `InvalidParameter` for anything else."""
+    if cursor and not inboxes.is_cursor(cursor, order):
+        raise _bad("cursor", "invalid_value", "is not one of this list; take it from next of the page before")
+    return cursor or ""
+
+
+def wanted_of(told: ApprovalList, kept: Mapping[str, str]) -> inboxes.Wanted:
+    """Which approvals are asked for. kept: what a saved view says. Raises `InvalidParameter` for what contradicts itself."""
+    given = {
+        name: str(value)
+        for name in inboxes.NAMES
+        if name not in ("view", "status") and (value := getattr(told, name)) is not None
+    }
+    view = told.view or kept.get("view")
+    is_open = told.status in (None, ApprovalStatus.OPEN)
+    if view is None:
+        view = "mine" if kept else "open" if is_open else "decided"
+    if told.status is not None and is_open == (view == "decided"):
+        raise _bad("status", "contradiction", f"the view {view} has none of that status")
+    status = {} if is_open or told.status is None else {"status": told.status.value}
+    return inboxes.Wanted.of({"sort": "due" if kept else "age", **kept, **given, **status, "view": view})
 
 
 def moment_branch_address(cursor: str | None) -> tuple[datetime, int, str] | None:

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from runs.api.bodies import Role, Scope
 from runs.api.shapes import Id, PersonDocument, Time, exact, maybe_time, person, time_text
-from runs.models import ApiToken, AuditEntry, Invitation, Member, Project, Team
+from runs.models import ApiToken, AuditEntry, Invitation, Member, Project, SavedView, Team
 
 Next = Annotated[str | None, Field(description="`after` of the next page; null on the last one.")]
 
@@ -129,6 +129,25 @@ class AuditPage(TypedDict):
 
 
 @exact
+class ViewDocument(TypedDict):
+    """A saved view."""
+
+    id: Id
+    page: Annotated[str, Field(examples=["inbox"])]
+    name: str
+    query: Annotated[dict[str, str], Field(description="What the address of the list says.")]
+    owner: PersonDocument
+    team: Annotated[str | None, Field(description="Whose people have it too.")]
+    created_at: Time
+    changed_at: Time
+
+
+@exact
+class ViewList(TypedDict):
+    items: list[ViewDocument]
+
+
+@exact
 class Ended(TypedDict):
     """It is done; nothing is left of it to tell."""
 
@@ -182,6 +201,19 @@ def token_document(token: ApiToken) -> TokenDocument:
         "created_at": time_text(token.created_at),
         "expires_at": maybe_time(token.expires_at),
         "revoked_at": maybe_time(token.revoked_at),
+    }
+
+
+def view_document(view: SavedView) -> ViewDocument:
+    return {
+        "id": str(view.pk),
+        "page": view.page,
+        "name": view.name,
+        "query": view.query,
+        "owner": person(view.owner),
+        "team": view.team.name if view.team else None,
+        "created_at": time_text(view.created_at),
+        "changed_at": time_text(view.changed_at),
     }
 
 

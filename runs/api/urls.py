@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from runs.api import attending, docs, people, steering, views, webhooks
+from runs.api import attending, docs, people, steering, viewing, views, webhooks
 from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
@@ -44,6 +44,8 @@ ROUTES: dict[str, type[Endpoint]] = {
     "approvals/<any_uuid:id>/snooze": attending.Snooze,
     "approvals/<any_uuid:id>/extend": attending.Extend,
     "approvals/decide": attending.DecideTogether,
+    "views": viewing.Views,
+    "views/<any_uuid:id>": viewing.ViewDetail,
     "absences": attending.Absences,
     "absences/<any_uuid:id>/end": attending.AbsenceEnd,
     "teams/<slug:team>/hours": attending.TeamHours,

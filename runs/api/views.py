@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import operations, policies, queries, sights, store, workflows
+from runs import inboxes, operations, policies, queries, saved, sights, store, workflows
 from runs.api import answers, bodies, catalogue, documents, parameters, previews, problems
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
 from runs.api.parameters import cursor_of
@@ -318,23 +318,19 @@ class Approvals(Endpoint):
     @described(
         operation_id="list_approvals",
         summary="List approvals",
+        description="The same lists as on the page of the inbox, and in the same order.",
         query=parameters.ApprovalList,
         answers={200: documents.ApprovalPage},
-        errors=["missing_scope"],
+        errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, wanted: parameters.ApprovalList) -> Response:
         actor = actor_of(request)
-        page = queries.approvals(
-            actor.project.pk,
-            status=wanted.status,
-            after=parameters.moment_and_id(wanted.cursor),
-            limit=wanted.limit,
-        )
+        kept = saved.view(actor, wanted.saved, page="inbox").query if wanted.saved else {}
+        which = parameters.wanted_of(wanted, kept)
+        place = parameters.place_in(wanted.cursor, which.order)
+        page = inboxes.page(actor.project.pk, which, inboxes.asked(actor), after=place, limit=wanted.limit)
         items = [documents.approval_document(approval, actor=actor) for approval in page.rows]
-        last = page.rows[-1] if page.more else None
-        return rendered(
-            {"items": items, "next": last and cursor_of(last.closed_at or last.opened_at, last.pk)}
-        )
+        return rendered({"items": items, "next": page.next or None})
 
 
 class ApprovalDetail(Endpoint):

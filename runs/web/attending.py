@@ -15,7 +15,6 @@ from runs.errors import BadRequest, HitlError, NothingDecided, Problem, Unproces
 from runs.models import Approval
 from runs.operations import Chosen, Together
 from runs.templatetags import pretty, words
-from runs.web.context import asked
 from runs.web.door import Request, number, page
 from runs.web.sheet import Done, draw, forms
 
@@ -148,7 +147,7 @@ def _groups(request: Request) -> dict[str, list[Approval]]:
     found: dict[str, list[Approval]] = {}
     now = store.now()
     for approval in inboxes.page(
-        request.actor.project.pk, inboxes.Wanted(), asked(request.actor), limit=MOST
+        request.actor.project.pk, inboxes.Wanted(), inboxes.asked(request.actor), limit=MOST
     ).rows:
         if operations.is_low_risk(approval) and not approval.is_worked_on(now):
             found.setdefault(operations.shape_of(approval), []).append(approval)

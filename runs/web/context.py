@@ -79,7 +79,7 @@ class Frame:
         )  # by the inbox itself, beside other views
         if counted is not None:
             return counted
-        return inboxes.badge(self.actor.project.pk, asked(self.actor))
+        return inboxes.badge(self.actor.project.pk, inboxes.asked(self.actor))
 
     @property
     def inbox_said(self) -> str:
@@ -107,14 +107,6 @@ class Frame:
     @cached_property
     def has_runs(self) -> bool:
         return self.actor is not None and queries.has_runs(self.actor.project.pk)
-
-
-def asked(actor: Actor) -> inboxes.Asked:
-    """Whom the inbox of this person is for."""
-    if not policies.DECIDERS & actor.roles:
-        return inboxes.Asked(actor.user, [])
-    seats = [inboxes.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
-    return inboxes.Asked(actor.user, seats)
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:

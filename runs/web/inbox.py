@@ -11,10 +11,9 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from runs import dispatch, inboxes, queries, saved, sights, workflows
-from runs.inboxes import Wanted
+from runs.inboxes import Wanted, asked
 from runs.live import onlooking
 from runs.web import once, queue
-from runs.web.context import asked
 from runs.web.door import Request, page
 from runs.web.queue import Found, Place
 

@@ -116,7 +116,19 @@ def test_pages_hold_every_approval_once(house: House, frida: Api, pays: Workflow
 
 
 @pytest.mark.parametrize(
-    "query", ["status=closed", "limit=0", "team=finance", "cursor=x", "status=open&status=decided"]
+    "query",
+    [
+        "status=closed",
+        "limit=0",
+        "teams=finance",
+        "cursor=x",
+        "status=open&status=decided",
+        "view=mine&status=decided",
+        "view=decided&status=open",
+        "sort=title",
+        "risk=huge",
+        "due=soon",
+    ],
 )
 def test_an_impossible_parameter_is_refused(frida: Api, query: str) -> None:
     assert frida.get(f"approvals?{query}").status == 400

@@ -81,6 +81,8 @@ OF_ADMINS: list[tuple[str, str, Any]] = [
     ("POST", "absences/{id}/end", None),
     ("DELETE", "invitations/{id}", None),
     ("DELETE", "tokens/{id}", None),
+    ("PATCH", "views/{id}", {"name": "x"}),
+    ("DELETE", "views/{id}", None),
 ]
 
 
@@ -143,6 +145,7 @@ def kept(house: House, define: Callable[..., Workflow]) -> dict[str, Model]:
             actor=ada, roles=["viewer"], email="", days=1, link=lambda secret: secret
         )[0],
         "tokens": operations.create_token(actor=ada, name="mine", scopes=["runs:read"])[0],
+        "views": operations.save_view(actor=ada, page="inbox", name="mine", query={"risk": "high"}),
     }
 
 

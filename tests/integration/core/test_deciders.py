@@ -30,10 +30,10 @@ from runs.errors import (
     TimedOut,
     Unprocessable,
 )
+from runs.inboxes import asked
 from runs.models import ApiToken, Approval, AuditEntry, Event, Run, Team, User, Vote, Wait
 from runs.operations import Chosen
 from runs.policies import Actor
-from runs.web.context import asked
 from tests.integration.core.conftest import (
     House,
     by_sql,

@@ -47,6 +47,7 @@ def addresses(approval: Approval) -> dict[str, str]:
         "secret": "nobody-has-this-link",
         "endpoint_id": str(approval.pk),
         "delivery_id": str(approval.pk),
+        "view_id": str(approval.pk),
         "token": "nonsense",
     }
     found = {}
