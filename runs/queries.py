@@ -500,6 +500,13 @@ def approval(project_id: UUID, approval_id: UUID) -> Approval:
     return found
 
 
+def approvals(project_id: UUID, ids: Iterable[UUID]) -> list[Approval]:
+    """Those of some approvals that are there, with runs and votes, oldest first. Two queries, one if there is none."""
+    return list(
+        with_votes(Approval.objects.filter(project=project_id, pk__in=ids)).order_by("opened_at", "id")
+    )
+
+
 def pending(run_id: UUID) -> list[Approval]:
     """The open approvals of a run with their votes, oldest first. Two queries, one if there is none."""
     rows = with_votes(Approval.objects.filter(run=run_id, status=ApprovalStatus.OPEN))

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from runs import operations, saved
 from runs.api import bodies, parameters, rosters
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.schema import ID_PARAMETER, described
+from runs.api.schema import ADMINISTERING, ID_PARAMETER, described
 
 
 class Views(Endpoint):
@@ -31,7 +31,7 @@ class Views(Endpoint):
         description="A token needs the scope approvals:decide for the inbox, runs:operate for the runs.",
         body=bodies.ViewBody,
         answers={201: rosters.ViewDocument},
-        errors=["missing_scope", "name_taken", "unprocessable"],
+        errors=[*ADMINISTERING, "name_taken"],
         examples={
             "High risk, for the team": {
                 "page": "inbox",
@@ -56,7 +56,7 @@ class ViewDetail(Endpoint):
         body=bodies.ViewChange,
         headers=[ID_PARAMETER],
         answers={200: rosters.ViewDocument},
-        errors=["missing_scope", "forbidden", "not_found", "name_taken", "unprocessable"],
+        errors=[*ADMINISTERING, "name_taken"],
         examples={"Share it": {"team": "finance"}},
     )
     def patch(self, request: Request, id: UUID, body: bodies.ViewChange) -> Response:
@@ -71,7 +71,7 @@ class ViewDetail(Endpoint):
         description="Its owner; admins also what is shared.",
         headers=[ID_PARAMETER],
         answers={200: rosters.Ended},
-        errors=["missing_scope", "forbidden", "not_found"],
+        errors=ADMINISTERING,
     )
     def delete(self, request: Request, id: UUID) -> Response:
         operations.delete_view(actor=actor_of(request), view_id=id)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import inboxes, operations, policies, queries, store
+from runs import inboxes, operations, policies, queries, sights, store
 from runs.engine.stages import candidates
 from runs.errors import BadRequest, HitlError, NothingDecided, Problem, Unprocessable
 from runs.models import Approval
@@ -98,14 +100,20 @@ def _instant(request: Request, name: str) -> datetime:
 
 
 def _together_page(request: Request, error: HitlError | None = None) -> HttpResponse:
-    groups = _groups(request)
-    chosen = request.POST.get("shape") or request.GET.get("shape") or next(iter(groups), "")
+    chosen = _ids(request.GET.getlist("only"))
+    groups = _groups(request, chosen)
+    shape = request.POST.get("shape") or request.GET.get("shape") or next(iter(groups), "")
     facts = error.facts.get("items", []) if isinstance(error, NothingDecided) else []
     refused: Any = {item["approval"]: item["detail"] for item in facts}
+    rows = groups.get(shape, [])
     shown = {
-        "groups": [{"shape": shape, "first": rows[0], "count": len(rows)} for shape, rows in groups.items()],
-        "shape": chosen,
-        "rows": [_row(row, refused.get(str(row.pk), "")) for row in groups.get(chosen, [])],
+        "groups": [
+            {"shape": key, "first": some[0], "count": len(some), "url": _group_url(key, chosen)}
+            for key, some in groups.items()
+        ],
+        "shape": shape,
+        "rows": [_row(request, row, refused.get(str(row.pk), "")) for row in rows],
+        "left_out": _left_out(request, chosen - {row.pk for row in rows}),
         "reason": request.POST.get("reason", ""),
     }
     return draw(request, "inbox/together.html", shown, error)
@@ -130,7 +138,7 @@ def _done_page(
 ) -> HttpResponse:
     shown = {
         "items": [
-            {"item": item, "sent": sent, "row": _row(item.approval, "") if item.approval else None}
+            {"item": item, "sent": sent, "row": _row(request, item.approval, "") if item.approval else None}
             for item, sent in zip(done.items, chosen, strict=True)
         ],
         "possible": len(done.items) - len(done.refused),
@@ -142,24 +150,64 @@ def _done_page(
     return draw(request, "inbox/together_done.html", shown, None)
 
 
-def _groups(request: Request) -> dict[str, list[Approval]]:
-    """What this person may decide together, by shape."""
+def _groups(request: Request, chosen: set[UUID]) -> dict[str, list[Approval]]:
+    """What this person may decide together, by shape; if they have chosen some in the list, of these."""
     found: dict[str, list[Approval]] = {}
     now = store.now()
-    for approval in inboxes.page(
-        request.actor.project.pk, inboxes.Wanted(), inboxes.asked(request.actor), limit=MOST
-    ).rows:
-        if operations.is_low_risk(approval) and not approval.is_worked_on(now):
+    mine = inboxes.page(request.actor.project.pk, inboxes.Wanted(), inboxes.asked(request.actor), limit=MOST)
+    for approval in mine.rows if not chosen else queries.approvals(request.actor.project.pk, chosen):
+        if not _why_alone(request, approval, now):
             found.setdefault(operations.shape_of(approval), []).append(approval)
-    return {shape: rows for shape, rows in found.items() if len(rows) > 1}
+    return {shape: rows for shape, rows in found.items() if len(rows) > 1 or chosen}
 
 
-def _row(approval: Approval, refusal: str) -> dict[str, Any]:
-    args = [action["args"] for action in approval.content["actions"]]
+def _why_alone(request: Request, approval: Approval, now: datetime) -> str:
+    """Why somebody cannot decide this one together with others, or nothing."""
+    if approval.status != "open":
+        return "is closed"
+    if not policies.can_decide(request.actor, approval.run, approval):
+        return "does not ask you"
+    if not operations.is_low_risk(approval):
+        return "is not said to be of low risk, or cannot be undone"
+    if approval.is_worked_on(now) and approval.assignee_id != request.user.pk:
+        return f"is what {approval.assignee} works on"
+    return ""
+
+
+def _left_out(request: Request, ids: set[UUID]) -> list[dict[str, Any]]:
+    """What was chosen, and is not among those that are shown, with the reason."""
+    now = store.now()
+    found = queries.approvals(request.actor.project.pk, ids) if ids else []
+    return [
+        {
+            "approval": sights.approval(row, sights.of(request.actor, row.run)),
+            "why": _why_alone(request, row, now) or "asks something else than the others",
+        }
+        for row in found
+    ]
+
+
+def _group_url(shape: str, chosen: set[UUID]) -> str:
+    return "?" + urlencode({"shape": shape, "only": sorted(map(str, chosen))}, doseq=True)
+
+
+def _ids(texts: list[str]) -> set[UUID]:
+    """What was chosen in the list. What is no id was not."""
+    found = set()
+    for text in texts[:MOST]:
+        with suppress(ValueError):
+            found.add(UUID(text))
+    return found
+
+
+def _row(request: Request, approval: Approval, refusal: str) -> dict[str, Any]:
+    sent = f"{approval.pk} {approval.version} {approval.digest}"
+    seen = sights.approval(approval, sights.of(request.actor, approval.run))
+    args = [action["args"] for action in seen.content["actions"]]
     return {
-        "approval": approval,
+        "approval": seen,
         "args": pretty.inline(args[0] if len(args) == 1 else args),
-        "sent": f"{approval.pk} {approval.version} {approval.digest}",
+        "sent": sent,
         "refusal": refusal,
     }
 

@@ -222,5 +222,5 @@ def test_the_count_is_the_list_is_the_database(house: House, flow: Workflow, cli
     for actor, expected in ((house.frida, 3), (house.felix, 4), (house.olga, 0), (house.vera, 0)):
         text = client_of(actor).get("/inbox/").content.decode()
         assert text.count("data-row>") == expected
-        assert (f">{expected}<" in text) == bool(expected)
+        assert (f'>{expected}<span class="unseen"> open' in text) == bool(expected)
     assert open_approval(own).status == "open"
