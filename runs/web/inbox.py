@@ -85,7 +85,7 @@ def listed(request: Request, *, current: UUID | None = None) -> dict[str, Any]:
         current=current,
         operator="operator" in request.actor.roles,
         names={
-            "workflow": sorted(flow.name for flow in workflows.every()),
+            "workflow": sorted({flow.name for flow in workflows.every()}),
             "team": asked(request.actor).teams,
         },
     )

@@ -192,6 +192,7 @@
     keepRows(old, fresh);
     window.Idiomorph.morph(old, fresh, {
       morphStyle: "outerHTML",
+      ignoreActiveValue: true, // what is being typed is the reader's
       callbacks: { beforeAttributeUpdated: (name, node) => !(OWN[name] && node.matches(OWN[name])) },
     });
     window.htmx.process(document.getElementById(fresh.id) || old);
