@@ -150,6 +150,10 @@ def demo(stack: Stack) -> Pages:
         "together": "/inbox/together/",
         "away": "/away/",
         "closed": "/inbox/?view=decided",
+        "search": "/inbox/?view=open&risk=medium&q=order",
+        "searched-in-vain": "/inbox/?q=nowhere&team=finance",
+        "choosing": "/inbox/?choose=yes&view=open&sort=risk",
+        "views": "/views/?view=open&risk=high&page=inbox",
         "notifications": "/notifications/",
         "hearing": "/notifications/settings/",
         "rewind": f"/runs/{run}/rewind/0/",
@@ -175,6 +179,7 @@ def hostile_pages(stack: Stack) -> Pages:
     site.wait(ended)
     pages = {
         "inbox": "/inbox/?view=open",
+        "narrowed": "/inbox/?view=open&choose=yes&tool=%3Cb%3E%E2%80%AEx&team=finance&requester=shop&due=none",
         "missing": "/no/such/page/",
         "card": f"/inbox/{ugly}/",
         "edit": f"/inbox/{ugly}/edit/",

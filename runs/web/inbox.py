@@ -17,7 +17,7 @@ from runs.web import once, queue
 from runs.web.door import Request, page
 from runs.web.queue import Found, Place
 
-ROWS: Final = 100
+ROWS: Final = 200
 
 
 @page()

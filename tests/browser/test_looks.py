@@ -129,8 +129,9 @@ def test_the_count_stands_in_title_and_badge(site: Site, opens: Opens) -> None:
     asked(site)
     page.goto("/inbox/")
     count = page.locator("#_inbox_count").inner_text().split()[0]
+    there = page.locator("[data-row]").count()
+    assert count == (str(there) if there < 100 else "99+")
     assert page.title().startswith(f"({count}) ")
-    assert page.locator("[data-row]").count() == int(count)
     page.locator("[data-row]").first.click()
     page.locator(".card-head h1").wait_for()
     assert page.title().startswith(f"({count}) ")

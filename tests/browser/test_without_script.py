@@ -26,7 +26,7 @@ def test_sign_in_open_approve_sign_out(site: Site, opens: Opens) -> None:
     answers(page, "Approve")
     expect(page.locator("#toasts")).to_contain_text("Approved")
     site.wait(run_id)
-    page.locator(".menu summary").click()
+    page.locator(".topbar .menu summary").click()
     page.get_by_role("button", name="Sign out").click()
     assert path(page) == "/sign-in/"
 
