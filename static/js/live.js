@@ -235,8 +235,8 @@
 
   function countInTitle() {
     const badge = one("#_inbox_count");
-    const count = badge ? parseInt(badge.textContent, 10) : 0;
-    document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+    const [count] = badge ? badge.textContent.match(/^\d+\+?/) || [""] : [""];
+    document.title = (count ? `(${count}) ` : "") + document.title.replace(/^\(\d+\+?\) /, "");
   }
 
   /* ---- nothing moves: not what is pointed at, not what is read, not what is selected */
