@@ -21,6 +21,7 @@ from runs.models import (
     Removed,
     RetentionPolicy,
     Run,
+    SavedView,
     ServiceBeat,
     Snooze,
     Team,
@@ -69,6 +70,7 @@ _look(WorkflowVersion, "name", "version", "fingerprint", "registered_at")
 # Documents are read on the pages, which know whose eyes they are for.
 _look(
     Run,
+    SavedView,
     "id",
     "workflow",
     "status",
@@ -76,12 +78,15 @@ _look(
     "created_at",
     hidden=("head_hash", "prev_hash", "input", "output", "error"),
 )
-_look(Approval, "id", "node", "status", "outcome", "opened_at", "due_at", hidden=("title", "document"))
+_look(
+    Approval, "id", "node", "status", "outcome", "opened_at", "due_at", hidden=("title", "document", "words")
+)
 _look(
     Vote, "id", "version", "user", "outcome", "decisive", "at", hidden=("approval", "decisions", "signature")
 )
 _look(Absence, "project", "user", "substitute", "starts_at", "ends_at", "ended_at")
 _look(Snooze, "approval", "user", "until")
+_look(SavedView, "project", "page", "name", "owner", "team", "changed_at")
 _look(TeamHours, "team", "changed_at")
 _look(Wait, "run", "node", "kind", "opened_at", "due_at", "closed_at")
 _look(Usage, "run", "node", "call", "model", "model_tokens_in", "model_tokens_out", "cost", "currency", "at")

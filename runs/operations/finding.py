@@ -33,6 +33,11 @@ def renew_words(run: Run, approval: Approval) -> None:
     Approval.objects.filter(pk=approval.pk).update(words=store.vector(words))
 
 
+def forget_words(workflow: str) -> None:
+    """What a new version of a workflow hides must not be found by words of before: they are made anew by the house."""
+    Approval.objects.filter(run__workflow=workflow).update(words=None)
+
+
 def put_missing_words() -> int:
     """For approvals that were stored before there were words, the newest first; returns how many. In the caller's transaction."""
     rows = Approval.objects.filter(words__isnull=True).select_for_update(of=("self",), skip_locked=True)

@@ -8,11 +8,12 @@ from typing import Any
 from django.conf import settings
 
 from runs import store, workflows
-from runs.engine import Workflow, canonical
+from runs.engine import Workflow, canonical, redaction
 from runs.engine.limits import declared
 from runs.engine.versions import DEV, changes
 from runs.errors import GraphChanged
 from runs.models import WorkflowVersion
+from runs.operations.finding import forget_words
 
 
 def register_workflows() -> None:
@@ -84,9 +85,11 @@ def _listed(different: Sequence[str]) -> str:
 
 
 def _recorded(workflow: Workflow, version: str) -> WorkflowVersion:
-    row, _ = WorkflowVersion.objects.get_or_create(
+    row, is_new = WorkflowVersion.objects.get_or_create(
         name=workflow.name,
         version=version,
         defaults={"fingerprint": workflow.fingerprint, "shape": canonical.dumps(workflow.shape)},
     )
+    if is_new and next(redaction.marks(workflow.shape), None) is not None:
+        forget_words(workflow.name)
     return row

@@ -75,9 +75,7 @@ def listed(request: Request, *, current: UUID | None = None) -> dict[str, Any]:
     """The list, with the row of what is open marked as current, and the moment by the database's clock."""
     place = place_of(request)
     found = _found(request, place)
-    request.inbox_count = found.counts[
-        "mine"
-    ]  # the badge of the frame: the same number, without another query
+    request.inbox_count = found.counts["mine"]  # for the badge of the frame: the same number, asked once
     built = queue.build(
         found,
         place,

@@ -257,6 +257,33 @@ def test_what_is_hidden_from_anybody_is_found_by_nobody(house: House, payout: Wo
     )
 
 
+def test_what_a_later_version_hides_is_found_no_more(house: House, define: Define) -> None:
+    class Open(BaseModel):
+        iban: str
+
+    class Closed(BaseModel):
+        iban: Annotated[str, Sensitive("operator")]
+
+    def flow(version: int, state: type[BaseModel]) -> None:
+        made = define("transfer", version=version, state=state)
+
+        @made.approval(reviewers=["finance"])
+        def confirm(state: Any, ctx: Any) -> Action:
+            return Action("pay", {"iban": state.iban})
+
+        workflows.register(made)
+
+    flow(1, Open)
+    house.parked("transfer", iban=SECRET)
+    assert len(titles(house.vera, q=SECRET)) == 1
+    flow(2, Closed)
+    operations.register_workflows()
+    assert titles(house.vera, q=SECRET) == []
+    operations.keep_house()
+    assert titles(house.vera, q=SECRET) == []
+    assert len(titles(house.vera, q="transfer")) == 1
+
+
 def test_title_arguments_comments_labels_and_ids_are_found(house: House, define: Define) -> None:
     pay_flow(define("pays"), quorum=2)
     run, approval = house.parked("pays", x="Kreuzberg-17")
