@@ -189,7 +189,7 @@
     r: () => toAnswer("r"),
     s: () => toAnswer("s"),
     "/": () => {
-      const search = one("[role=search] input:not([type=hidden]), [role=search] select, .queue header a");
+      const search = one("[role=search] input:not([type=hidden]), [role=search] select");
       if (search) search.focus();
       return Boolean(search);
     },
