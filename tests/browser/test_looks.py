@@ -24,8 +24,9 @@ def pages(site: Site) -> list[str]:
     _, ugly = asked(site, **hostile())
     ended, decided = asked(site, "two", title="T" * 300, facts={"F" * 300: "f" * 300})
     return [
-        "/inbox/",
-        "/inbox/?view=decided",
+        "/inbox/?choose=yes",
+        "/inbox/?view=decided&tool=x",
+        "/views/?risk=high&page=inbox",
         f"/inbox/{approval_id}/",
         f"/inbox/{approval_id}/edit/",
         f"/inbox/{approval_id}/edit/?mode=json",
