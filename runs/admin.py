@@ -70,7 +70,6 @@ _look(WorkflowVersion, "name", "version", "fingerprint", "registered_at")
 # Documents are read on the pages, which know whose eyes they are for.
 _look(
     Run,
-    SavedView,
     "id",
     "workflow",
     "status",

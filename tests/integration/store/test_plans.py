@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import psycopg
@@ -264,6 +265,10 @@ SEARCHES: Final = [
 ]
 
 
+def found_by(told: dict[str, str]) -> list[Any]:
+    return list(inboxes.rows(ID, Wanted(**told), ASKED).values("pk"))
+
+
 @pytest.fixture
 def many(untouched: None) -> None:
     with connection.cursor() as cursor:
@@ -277,8 +282,7 @@ def many(untouched: None) -> None:
 def test_what_is_searched_for_in_many_approvals_is_led_there_by_its_words(many: None) -> None:
     """C104."""
     for told in SEARCHES:
-        found = inboxes.rows(ID, Wanted(**told), ASKED).values("pk")
-        assert "approval_words" in shape_of(orm(lambda found=found: found)())
+        assert "approval_words" in shape_of(orm(partial(found_by, told))())
 
 
 def test_a_page_of_a_list_counts_nothing(house: House) -> None:
