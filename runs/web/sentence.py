@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runs.models import Approval, Run, Step, Wait
-from runs.queries import Standing
+from runs.queries import Standing, votes_of
 from runs.store import Use
 from runs.templatetags import words
 from runs.web import signs
@@ -125,7 +125,7 @@ def _taking_back(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
 
 def _for_people(approvals: Sequence[Approval], *, now: datetime) -> Sentence:
     first = min(approvals, key=lambda approval: approval.due_at or datetime.max.replace(tzinfo=now.tzinfo))
-    votes = f" ({len(first.votes.all())} of {first.quorum})" if first.quorum > 1 else ""
+    votes = f" ({votes_of(first)} of {first.quorum})" if first.quorum > 1 else ""
     more = f"; {words.some(len(approvals) - 1, 'more approval')} open" if len(approvals) > 1 else ""
     parts = [f"{whom(first)}{votes} since {words.age(first.opened_at, now)}", due(first, now)]
     text = ", ".join(part for part in parts if part) + more

@@ -69,9 +69,9 @@ def test_a_way_that_was_not_taken_is_told_as_skipped(site: Site, olga: Page) -> 
     """C15"""
     run_id = parked(site)
     olga.goto(f"/runs/{run_id}/")
-    expect(olga.locator("#timeline")).not_to_contain_text("Skipped")
+    expect(olga.locator("#_timeline")).not_to_contain_text("Skipped")
     approve(site, run_id, "outline")
-    expect(olga.locator("#timeline")).to_contain_text(re.compile(r"Skipped.*: deeper\."))
+    expect(olga.locator("#_timeline")).to_contain_text(re.compile(r"Skipped.*: deeper\."))
 
 
 def test_a_run_without_lanes_shows_none(site: Site, olga: Page) -> None:
@@ -150,7 +150,7 @@ def test_retry_says_what_will_run_and_the_run_goes_on(site: Site, opens: Opens, 
     approve(site, run_id, "check/ask")
     assert site.wait(run_id)["output"]["title"] == "On tea"
     page.goto(f"/runs/{run_id}/")
-    expect(page.locator("#history")).to_contain_text("retried")
+    expect(page.locator("#_history")).to_contain_text("retried")
 
 
 def test_retry_is_not_offered_to_those_who_may_not(site: Site, frida: Page) -> None:

@@ -118,7 +118,7 @@ def test_on_a_phone_a_timeline_fits_and_a_value_with_hidden_characters_stays_in_
     page.goto(f"/runs/{run_id}/")
     box = page.get_by_role("group", name="Timeline")
     assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
-    what = page.locator("#approvals td[data-name=What]")
+    what = page.locator("#_approvals td[data-name=What]")
     tops = what.locator(".esc").evaluate_all("boxes => boxes.map(box => box.getBoundingClientRect().top)")
     assert len(tops) == 2
     assert tops[0] == tops[1]

@@ -22,8 +22,8 @@ def test_the_page_says_who_is_waited_for_and_follows_the_run(site: Site, opens: 
     card(frida, approval_id)
     answers(frida, "Approve")
     expect(olga.locator(".says-status")).to_contain_text("Completed after")
-    expect(olga.locator("#approvals")).to_contain_text("Approved")
-    expect(olga.locator("#history")).to_contain_text("completed")
+    expect(olga.locator("#_approvals")).to_contain_text("Approved")
+    expect(olga.locator("#_history")).to_contain_text("completed")
 
 
 def test_a_run_that_moves_on_leaves_open_what_a_reader_has_opened(site: Site, opens: Opens) -> None:
@@ -31,12 +31,12 @@ def test_a_run_that_moves_on_leaves_open_what_a_reader_has_opened(site: Site, op
     run_id, approval_id = asked(site)
     olga, frida = opens("olga").page, opens("frida").page
     olga.goto(f"/runs/{run_id}/")
-    olga.locator("#history details summary").first.click()
+    olga.locator("#_history details summary").first.click()
     card(frida, approval_id)
     answers(frida, "Approve")
     site.wait(run_id)
     expect(olga.locator(".says-status")).to_contain_text("Completed", timeout=20_000)
-    expect(olga.locator("#history details[open]")).to_have_count(1)
+    expect(olga.locator("#_history details[open]")).to_have_count(1)
 
 
 def test_checkpoints_show_what_changed_the_state_and_the_position(site: Site, frida: Page) -> None:
@@ -71,7 +71,7 @@ def test_rewind_with_an_edited_state_says_what_comes_and_the_run_goes_on(site: S
     olga.get_by_label("Reason").fill("Two, not one")
     olga.get_by_role("button", name="Rewind, branch 2").click()
     expect(olga.locator("#toasts")).to_contain_text("with an edited state; the run goes on, on branch 2")
-    expect(olga.locator("#branches")).to_contain_text("Two, not one")
+    expect(olga.locator("#_branches")).to_contain_text("Two, not one")
     fresh = site.approval(run_id)
     assert fresh["id"] != approval_id
     assert state(site, run_id)["args"] == {"amount": 2}
@@ -129,7 +129,7 @@ def test_cancel_explains_before_it_does(site: Site, olga: Page) -> None:
     olga.get_by_label("Reason").fill("duplicate")
     olga.get_by_role("button", name="Cancel run").click()
     expect(olga.locator(".says-status")).to_contain_text("Cancelled")
-    expect(olga.locator("#history")).to_contain_text("duplicate")
+    expect(olga.locator("#_history")).to_contain_text("duplicate")
     expect(olga.locator(".run-head .actions")).to_contain_text("Cancel run")
 
 
