@@ -166,7 +166,7 @@ def test_a_run_is_drawn_anew_around_what_is_open_focused_and_read(site: Site, op
     """C95"""
     run_id, _ = asked(site, args={"text": "x" * 4_000})
     page = opens("olga").page
-    live(page, f"/runs/{run_id}/")
+    live(page, f"/runs/{run_id}/history/")
     details = page.locator("#_history details").first
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
@@ -243,7 +243,7 @@ def test_restarts_of_the_server_leave_no_gap_and_no_double(site: Site, opens: Op
     pages = [watched.page, watched.open(), watched.open()]
     asked_for = requests_to(watched.context, "/live/runs/")
     for page in pages:
-        live(page, f"/runs/{run_id}/")
+        live(page, f"/runs/{run_id}/history/")
     for gate, reached in gates.items():
         site.stack.end("web")
         for page in pages:

@@ -44,7 +44,8 @@ STATEMENTS: Final = (
     """,
     """
     INSERT INTO runs_event (run_id, seq, kind, branch, epoch, node, address, actor, at, payload, payload_hash, hash)
-    SELECT %(run)s, n, CASE WHEN n IN (7000, 15000) THEN 'step_failed' ELSE 'step_completed' END, 1, 1, 'node_' || n %% 60, '', '',
+    SELECT %(run)s, n, CASE WHEN n IN (7000, 15000) THEN 'step_failed' ELSE 'step_completed' END, 1, 1,
+      'node_' || n %% 60, '', '',
       run.created_at + n * interval '1 second',
       CASE WHEN n = %(large)s THEN '{"output":"' || repeat('x', %(payload)s) || '"}' ELSE '{"visit":' || n || '}' END, '', ''
     FROM generate_series(%(seq)s + 1, %(events)s) n, runs_run run WHERE run.id = %(run)s
