@@ -24,7 +24,8 @@ def as_json(
     whole = JSONObject(**{name: F(name) for name in (*names, *more)})
     rows = rows.order_by() if limit is None else rows.order_by(at)
     told = rows.annotate(table=Value(rows.model.__name__), at=F(at), row=whole)
-    return told.values_list("table", "at", "row")[:limit]
+    found: QuerySet[Any, tuple[str, Any, dict[str, Any]]] = told.values_list("table", "at", "row")[:limit]
+    return found
 
 
 def from_json(model: type[Row], row: dict[str, Any]) -> Row:

@@ -46,6 +46,7 @@ from runs.web.door import Request, number, page, see_other
 from runs.web.fragments import drawn
 
 CHECKPOINTS: Final = 100
+LATER: Final = 6  # checkpoints that stand above the chosen one
 EVENTS: Final = 100
 LINES: Final = 200
 BRANCHES: Final = 100
@@ -83,7 +84,7 @@ def _overview(request: Request, run_id: UUID, *, error: HitlError | None = None)
         "conflicts": run_page.conflict_rows(
             [sights.conflict(found, sight) for found in every_conflict(position)] if position else []
         ),
-        "parts": [one for one in _tabs(seen) if one.name in ON_OVERVIEW],
+        "parts": [one for one in _tabs(seen) if one.name in ON_OVERVIEW and one.count != 1],
     }
     return _draw(request, seen, "", shown, live=live, banner=of_error(error) if error else None)
 
@@ -202,7 +203,7 @@ def _checkpoint_page(request: Request, seen: Seen, no: int | None) -> HttpRespon
 def _before(request: Request, no: int | None) -> int | None:
     """Where the list begins: where it was told to, or so that the chosen one stands in it."""
     told = _number(request, "before")
-    return told if told is not None or no is None else no + CHECKPOINTS // 2
+    return told if told is not None or no is None else no + LATER
 
 
 @page()

@@ -121,7 +121,7 @@ def faults(steps: Iterable[Step]) -> list[Fault]:
     return [
         Fault(
             step.node,
-            step.attempt,
+            max(step.attempt - 1, 1),  # the one that ended so; the step's own number is that of the next
             signs.STEP["failed"] if step.status == "failed" else signs.RUN["retrying"],
             str(step.error.get("message", "")),
             str(step.error.get("type") or step.error.get("code", "")),

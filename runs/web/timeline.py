@@ -337,7 +337,8 @@ def _step_row(
     left = is_left(line, step.branch, step.checkpoint)
     notes = [f"takes back {step.undoes[2]}"] if step.undoes else []
     notes += [f"#{step.visit}"] if step.visit > 1 else []
-    notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
+    attempt = step.attempt - (step.status == "failed")  # of what has failed there is no next one
+    notes += [f"attempt {attempt}"] if attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
     why = (
         WHY_FAILED.get(str((step.error or {}).get("code"))) if step.status in ("failed", "waiting") else None

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical, patch
@@ -156,9 +157,11 @@ def address(run: Run, no: int, **told: Any) -> str:
 def lines_of(text: str) -> tuple[list[pretty.Line], int]:
     """A text as lines, the first of them and of each its beginning; and how many are left out."""
     every = text.split("\n")
-    return pretty.text_lines("\n".join(_cut(line) for line in every[:MOST_LINES])), max(
-        len(every) - MOST_LINES, 0
-    )
+    shown = every[:MOST_LINES]
+    lines = pretty.text_lines("\n".join(line[:LONGEST_LINE] for line in shown))
+    return [
+        replace(line, html=line.html + _rest(whole)) for line, whole in zip(lines, shown, strict=True)
+    ], len(every) - len(shown)
 
 
 def tree(document: Any) -> list[Twig]:
@@ -197,15 +200,20 @@ def _lines_of(show: str, before: Mapping[str, Any], whole: Any) -> tuple[list[pr
     short = len(canonical.dumps(before)) + len(canonical.dumps(whole)) <= MOST_COMPARED
     found = pretty.difference(before, whole) if short else None
     if found is None:
-        found = [
-            pretty.Line(None, "", pretty.inline(change.path)) for change in patch.difference(before, whole)
-        ]
+        found = [pretty.Line(None, "", _place(change)) for change in patch.difference(before, whole)]
     return found[:MOST_LINES], max(len(found) - MOST_LINES, 0)
 
 
-def _cut(line: str) -> str:
-    over = len(line) - LONGEST_LINE
-    return line if over <= 0 else f"{line[:LONGEST_LINE]}… {over:,} more characters"
+def _place(change: patch.Change) -> SafeString:
+    return hidden.draw(f"{change.kind}: {pretty.pointer_words(change.path)}")
+
+
+def _rest(text: str) -> SafeString:
+    """What is said of the rest of a text that is longer than is shown."""
+    over = len(text) - LONGEST_LINE
+    return (
+        format_html('<span class="cm">… {} more characters</span>', f"{over:,}") if over > 0 else SafeString()
+    )
 
 
 def _twig(key: str, value: Any, depth: int, room: list[int]) -> Twig:
@@ -226,7 +234,9 @@ def _twig(key: str, value: Any, depth: int, room: list[int]) -> Twig:
 
 def _leaf(value: Any) -> SafeString:
     text = _plain(value)
-    return pretty.inline(value) if len(text) <= LONGEST_LINE else hidden.draw(_cut(text))
+    return (
+        pretty.inline(value) if len(text) <= LONGEST_LINE else hidden.draw(text[:LONGEST_LINE]) + _rest(text)
+    )
 
 
 def _plain(value: Any) -> str:

@@ -111,6 +111,10 @@
     if (button) copy(button);
   });
 
+  // On a phone the tabs scroll: the one that is shown stands in view.
+  const current = one(".tabs [aria-current]");
+  if (current) current.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" });
+
   function ready() {
     for (const hidden of all("[data-zoom], [data-copies]")) hidden.hidden = false;
   }

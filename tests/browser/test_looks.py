@@ -52,13 +52,13 @@ def test_axe_finds_nothing_and_nothing_overflows(site: Site, opens: Opens, viewp
     found: list[str] = []
     for address in pages(site):
         page.goto(address)
-        found += [f"{address}: {fault}" for fault in _in_both_themes(page)]
+        found += [f"{address}: {fault}" for fault in in_both_themes(page)]
     page.context.clear_cookies()
     page.goto("/sign-in/")
-    assert found + _in_both_themes(page) == []
+    assert found + in_both_themes(page) == []
 
 
-def _in_both_themes(page: Page) -> list[str]:
+def in_both_themes(page: Page) -> list[str]:
     found: list[str] = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
