@@ -72,6 +72,7 @@ from runs.models import (
     User,
     Vote,
     Wait,
+    WorkerChild,
     WorkflowVersion,
 )
 from runs.models.delivery import MAILED
@@ -850,7 +851,8 @@ def live(run_ids: Sequence[UUID]) -> dict[UUID, Live]:
         approval=OuterRef("pk"), version=OuterRef("version"), stage=OuterRef("stage"), outcome="approve"
     )
     counted = {VOTES: count_of(votes, "approval")}
-    every = store.as_json(steps, "created_at").union(
+    gone = WorkerChild.objects.filter(pk=OuterRef("worker")).values(at=Coalesce("suspected_at", "gone_at"))
+    every = store.as_json(steps.annotate(**{DIED: Subquery(gone)}), "created_at", DIED).union(
         store.as_json(waits, "opened_at"),
         store.as_json(asked.annotate(**counted), "opened_at", VOTES, without=("document",)),
         all=True,
@@ -866,6 +868,13 @@ def live(run_ids: Sequence[UUID]) -> dict[UUID, Live]:
 
 
 VOTES: Final = "vote_count"
+DIED: Final = "worker_died"
+
+
+def died_at(step: Step) -> datetime | None:
+    """When the worker of a step that was read by `live` was found to be gone."""
+    told: str | None = getattr(step, DIED, None)
+    return datetime.fromisoformat(told) if told and step.status == StepStatus.EXECUTING else None
 
 
 def votes_of(approval: Approval) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
@@ -34,7 +34,7 @@ def flow() -> Workflow:
 
 
 @pytest.fixture
-def run(house: House, flow: Workflow) -> Run:
+def run(house: House, flow: Workflow) -> Iterator[Run]:
     found, _ = house.parked("asked", args={"n": 1}, title="A long one")
     lengthen(found)
     yield found

@@ -148,9 +148,8 @@ def strip(*tones: str, size: int = 200) -> list[Stretch]:
     ]
 
 
-def windowed(first: int, *tones: str, **more: bool) -> timeline.Window:
-    told = {"size": 200, "url": "/t/", "true_to_time": False, **more}
-    return timeline.window(strip(*tones), first=first, shown=200, **told)
+def windowed(first: int, *tones: str, true: bool = False) -> timeline.Window:
+    return timeline.window(strip(*tones), first=first, shown=200, size=200, url="/t/", true_to_time=true)
 
 
 def test_a_window_in_the_middle_leads_both_ways_and_to_the_newest() -> None:
@@ -170,7 +169,7 @@ def test_the_newest_window_has_nothing_later_and_a_run_that_fits_has_no_strip() 
 
 
 def test_a_scale_that_was_chosen_is_kept_on_the_way() -> None:
-    made = windowed(401, "done", "done", "done", "done", true_to_time=True)
+    made = windowed(401, "done", "done", "done", "done", true=True)
     assert made.earlier == "/t/?from=201&scale=true"
     assert made.scales == [
         ("Waits drawn short", "/t/?from=401", False),
