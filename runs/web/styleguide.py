@@ -33,7 +33,7 @@ from runs.models import (
 from runs.queries import Moment
 from runs.templatetags import pretty
 from runs.tracing import EventFilter, Stretch
-from runs.web import branches, card, fields, history, run_page, sentence, signs, timeline, viewer
+from runs.web import branches, card, fields, history, run_page, sentence, signs, timeline, viewer, windows
 from runs.web.banner import Banner
 from runs.web.door import Request
 from runs.web.facts import fact_of
@@ -107,7 +107,7 @@ def guide() -> dict[str, Any]:
         "facts": [fact_of({"label": name, "value": value}) for name, value in _FACTS.items()],
         "timeline": _timeline(),
         "legend": list(timeline.WORDS.items()),
-        "window": timeline.window(
+        "window": windows.window(
             [
                 Stretch(
                     1 + 200 * place, 200 * (place + 1), NOW, NOW, failed=int(place == 3), live=int(place == 8)

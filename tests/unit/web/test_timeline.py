@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from runs.models import JournalEntry, Step, Wait
 from runs.tracing import Stretch
-from runs.web import timeline
+from runs.web import timeline, windows
 from runs.web.timeline import Scale, Span
 
 T = datetime(2025, 6, 11, 12, tzinfo=UTC)
@@ -148,8 +148,8 @@ def strip(*tones: str, size: int = 200) -> list[Stretch]:
     ]
 
 
-def windowed(first: int, *tones: str, true: bool = False) -> timeline.Window:
-    return timeline.window(strip(*tones), first=first, shown=200, size=200, url="/t/", true_to_time=true)
+def windowed(first: int, *tones: str, true: bool = False) -> windows.Window:
+    return windows.window(strip(*tones), first=first, shown=200, size=200, url="/t/", true_to_time=true)
 
 
 def test_a_window_in_the_middle_leads_both_ways_and_to_the_newest() -> None:
@@ -165,7 +165,7 @@ def test_the_newest_window_has_nothing_later_and_a_run_that_fits_has_no_strip() 
     made = windowed(801, "done", "done", "done", "done", "done")
     assert (made.later, made.newest) == ("", "")
     assert windowed(1, "done").columns == []
-    assert timeline.window([], first=1, shown=0, size=200, url="/t/", true_to_time=False).every == 0
+    assert windows.window([], first=1, shown=0, size=200, url="/t/", true_to_time=False).every == 0
 
 
 def test_a_scale_that_was_chosen_is_kept_on_the_way() -> None:
