@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -839,7 +839,7 @@ class Live:
     approvals: list[Approval] = field(default_factory=list)
 
 
-def live(run_ids: Sequence[UUID]) -> dict[UUID, Live]:
+def live(run_ids: Collection[UUID]) -> dict[UUID, Live]:
     """What is going on in some runs, oldest first. One query, none without runs."""
     found: dict[UUID, Live] = defaultdict(Live)
     if not run_ids:

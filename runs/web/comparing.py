@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -21,6 +21,7 @@ from runs.engine.position import live_steps
 from runs.errors import BadRequest
 from runs.models import Approval, JournalEntry, Run, Step
 from runs.operations import At, Comparison, Side
+from runs.queries import Live
 from runs.templatetags import pretty, words
 from runs.web import run_page, sentence, signs, timeline
 from runs.web.door import Request, number, page
@@ -92,12 +93,12 @@ def compare(request: Request, run_id: UUID) -> HttpResponse:
     found = operations.compare(actor=request.actor, run_id=run_id, left=left, right=right)
     before, after = sights.compared(found.left, found.right, request.actor)
     branches, _ = queries.branches_of(run.pk)
-    now = store.now()
+    now, live = store.now(), queries.live({found.left.run.pk, found.right.run.pk})
     shown = {
         "run": run,
         "branches": branches if len(branches) > 1 else [],
-        "left": _column(found.left, found.only_left, "Left", now=now),
-        "right": _column(found.right, found.only_right, "Right", now=now),
+        "left": _column(found.left, found.only_left, "Left", _outcome(request, found.left, live, now)),
+        "right": _column(found.right, found.only_right, "Right", _outcome(request, found.right, live, now)),
         "other": "" if found.right.run.pk == run.pk else str(found.right.run.pk),
         "same_run": found.left.run.pk == found.right.run.pk,
         "changes": pretty.changes(before, after)[:MOST],
@@ -120,7 +121,7 @@ def _turned(found: Comparison) -> str:
     return f"{reverse('run-compare', args=[found.right.run.pk])}?{urlencode(told)}"
 
 
-def _column(side: Side, alone: Sequence[Step], name: str, *, now: datetime) -> SideColumn:
+def _column(side: Side, alone: Sequence[Step], name: str, outcome: Outcome) -> SideColumn:
     return SideColumn(
         name=name,
         run=side.run,
@@ -134,7 +135,7 @@ def _column(side: Side, alone: Sequence[Step], name: str, *, now: datetime) -> S
         more=max(len(alone) - MOST, 0),
         decisions=len(side.decisions),
         usage=timeline.spent_text(side.usage) or "nothing",
-        outcome=_outcome(side, now=now),
+        outcome=outcome,
     )
 
 
@@ -145,11 +146,14 @@ def _length(step: Step) -> float:
     return (step.ended_at - step.started_at).total_seconds()
 
 
-def _outcome(side: Side, *, now: datetime) -> Outcome:
+def _outcome(request: Request, side: Side, live: Mapping[UUID, Live], now: datetime) -> Outcome:
     """What came of the way on which a checkpoint lies: of the run, or that it was left for another branch."""
     if side.branch != side.run.branch:
         return Outcome(signs.STEP["void"], f"left behind: the run is on branch {side.run.branch}")
-    said = sentence.of_run(side.run, now=now)
+    run, going, sight = side.run, live[side.run.pk], sights.of(request.actor, side.run)
+    run.error = sight.error(run.error)
+    sights.live(going.steps, going.approvals, sight)
+    said = sentence.of_run(run, now=now, steps=going.steps, waits=going.waits, approvals=going.approvals)
     return Outcome(said.sign, said.whole)
 
 

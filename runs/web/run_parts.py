@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -222,7 +222,7 @@ def data(request: Request, run_id: UUID) -> HttpResponse:
         "input_more": given_more,
         "output": made,
         "output_more": made_more,
-        "error": pretty.lines(run.error) if run.error else None,
+        "error": pretty.lines(_without_traceback(run.error)) if run.error else None,
         "kept": keeping.of_run(request.actor, run),
     }
     return draw(request, seen, "data", shown)
@@ -316,6 +316,11 @@ def event(request: Request, run_id: UUID, seq: int) -> HttpResponse:
 
 
 # ---- inside
+
+
+def _without_traceback(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Where in its code it was stands where the run does."""
+    return {key: value for key, value in error.items() if key != "traceback"}
 
 
 def _laid_out(text: str) -> str:
