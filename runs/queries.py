@@ -954,11 +954,6 @@ def _spent(rows: QuerySet[Usage], *by: str) -> Iterator[tuple[Any, ...]]:
         yield *place, Spent(int(given), int(got), {} if cost is None else {currency: cost})
 
 
-def lines_of(run_id: UUID, *, limit: int) -> list[LogLine]:
-    """The newest lines that the nodes of a run have said, newest first. One query."""
-    return list(LogLine.objects.filter(run=run_id).order_by("-at", "-no")[:limit])
-
-
 def stir_of(run_id: UUID) -> str:
     """Changes with what executing steps say of themselves: progress and log. One query."""
     return stir(Run.objects.only("pk").annotate(**STIR).get(pk=run_id))
@@ -1007,14 +1002,6 @@ def newest_checkpoints(run_id: UUID, *, before: int | None, limit: int) -> Page[
     if before is not None:
         rows = rows.filter(no__lt=before)
     return Page.of(rows.order_by("-no"), limit)
-
-
-def newest_events(run_id: UUID, *, before: int | None, limit: int) -> Page[Event]:
-    """The history of a run, newest first. One query."""
-    rows = Event.objects.filter(run=run_id)
-    if before is not None:
-        rows = rows.filter(seq__lt=before)
-    return Page.of(rows.order_by("-seq"), limit)
 
 
 def branches_of(run_id: UUID) -> tuple[list[Branch], dict[int, tuple[int, int]]]:

@@ -95,9 +95,9 @@ def _checkpoint_page(request: Request, seen: Seen, no: int | None) -> HttpRespon
         request.GET.get("show", ""), _number(request, "against"), request.GET.get("find", "").strip()
     )
     # An erased run has no checkpoint to show; one that was asked for by its number says so itself.
-    moment = None
-    if no is not None or run.erased_at is None:
-        moment = queries.checkpoint(run, run.head if no is None else no, against=look.against)
+    wanted, moment = run.head if no is None else no, None
+    if run.erased_at is None or wanted != run.head:
+        moment = queries.checkpoint(run, wanted, against=look.against)
     line = tracing.line_of(run)
     may_steer = policies.can_steer(actor, run) and run.erased_at is None
     may_fork = policies.can_fork(actor, run) and run.erased_at is None

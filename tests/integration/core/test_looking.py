@@ -65,7 +65,7 @@ def test_it_is_one_question_and_its_rows_are_whole(
 def test_only_votes_for_what_is_asked_now_count(busy: Run, house: House) -> None:
     asked = open_approval(busy)
     operations.revise(
-        actor=house.olga, approval_id=asked.pk, version=asked.version, args={"pay": {"amount": 2}}
+        actor=house.felix, approval_id=asked.pk, version=asked.version, args={"pay": {"amount": 2}}
     )
     [live] = queries.live([busy.pk])[busy.pk].approvals
     [whole] = tracing.approvals(busy.pk, limit=10)

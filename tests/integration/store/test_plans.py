@@ -18,11 +18,12 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from runs import queries, store
+from runs import queries, store, tracing
 from runs.errors import UnknownCheckpoint
 from runs.models import Run, User
 from runs.sql import statement
 from runs.store.due import UNHINTED
+from runs.tracing import EventFilter
 from tests.integration.store.conftest import House
 
 ID: Final = uuid.UUID(int=1)
@@ -143,7 +144,10 @@ NAMED: Final = {
     "inbox": Named(orm(lambda: queries.inbox(ID, ASKED, limit=50)), "approval_inbox"),
     "closed approvals": Named(orm(lambda: queries.closed_approvals(ID, limit=50)), "approval_closed"),
     "events": Named(orm(lambda: queries.events(ID, after=0, limit=50)), "runs_event_pkey"),
-    "newest events": Named(orm(lambda: queries.newest_events(ID, before=None, limit=50)), "runs_event_pkey"),
+    "newest events": Named(
+        orm(lambda: tracing.events(ID, EventFilter(), before=None, limit=50)), "runs_event_pkey"
+    ),
+    "steps of a window": Named(orm(lambda: tracing.steps_from(ID, 1)), "runs_step_pkey", sorts=True),
     "checkpoints": Named(
         orm(lambda: queries.checkpoints(ID, branch=None, after=0, limit=50)), "runs_checkpoint_pkey"
     ),

@@ -168,6 +168,10 @@ def test_it_is_nowhere_for_others_and_there_for_who_may_see_it(
         "view=decided",
         "status=decided",
         "view=all",
+        f"/runs/{run.pk}/",  # where it stands, and the parts that hold no document
+        *(f"/{part}/" for part in ("timeline", "branches", "approvals", "effects", "others", "evidence")),
+        *("/log/", "/output.json"),
+        *(f"/history/{seq}.json" for seq in range(2, run.seq + 1)),
     )
     assert [address for address in unseen if not address.endswith((*lists, "/approvals"))] == []
 
