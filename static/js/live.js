@@ -179,6 +179,7 @@
       const place = document.getElementById(id);
       part.stale = false;
       part.filled = true;
+      if (!place) continue;
       const carrier = place.hasAttribute("data-news") ? place : one("[data-news]", place);
       const wanted = addressOf(carrier ? carrier.dataset.news : part.address, one("[data-grows]", place));
       const text = await fetch(wanted, { headers: headers("part") }).then(textOf).catch(() => null);
@@ -196,7 +197,7 @@
 
   function watch() {
     watcher.disconnect();
-    for (const id of parts.keys()) watcher.observe(document.getElementById(id));
+    for (const place of all([...parts.keys()].map((id) => `#${id}`).join())) watcher.observe(place);
   }
 
   // The fragments; nothing if there are none for this reader; null if it is worth another try.
@@ -229,7 +230,7 @@
     document.dispatchEvent(new CustomEvent("live:taken"));
   }
 
-  // The reader's own: what is open, chosen or marked as the current row.
+  // The reader's own: what is typed, open, chosen or marked as the current row.
   const OWN = {
     open: "details",
     "aria-current": "[data-row]",
@@ -241,11 +242,17 @@
     "data-copied": "[data-copies]",
   };
 
+  function isOwn(name, node) {
+    if (name === "value") return node.matches("input, textarea") && node.value !== node.defaultValue;
+    if (name === "selected") return node.selected !== node.defaultSelected;
+    return Boolean(OWN[name]) && node.matches(OWN[name]);
+  }
+
   function morph(old, fresh) {
     keepRows(old, fresh);
     window.Idiomorph.morph(old, fresh, {
       morphStyle: "outerHTML",
-      callbacks: { beforeAttributeUpdated: (name, node) => !(OWN[name] && node.matches(OWN[name])) },
+      callbacks: { beforeAttributeUpdated: (name, node) => !isOwn(name, node) },
     });
     window.htmx.process(document.getElementById(fresh.id) || old);
   }

@@ -124,11 +124,13 @@ def test_parts_in_view_follow_the_run(site: Site, olga: Page) -> None:
     run_id, _ = asked(site, title="Follow me")
     olga.goto(f"/runs/{run_id}/")
     expect(olga.locator("#_timeline li.step")).to_have_count(2)
+    olga.get_by_label("Find").fill("half a word")
     site.approve(run_id)
     expect(olga.locator(".says-status")).to_contain_text("Completed")
     expect(olga.locator("#_timeline li.step")).to_have_count(3)
     olga.locator("#_effects").scroll_into_view_if_needed()
     expect(olga.locator("#_checkpoints .checkpoint")).to_have_count(4)
+    expect(olga.get_by_label("Find")).to_have_value("half a word")
 
 
 def test_the_exact_state_is_copied(site: Site, opens: Opens) -> None:
