@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from django.conf import settings
@@ -27,7 +27,9 @@ from django.db.models import (
     Subquery,
     Sum,
 )
-from django.db.models.functions import Now
+from django.db.models.expressions import Combinable
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Coalesce, Now
 
 from runs import keeping, store, workflows
 from runs.engine import migrating, position
@@ -67,6 +69,7 @@ from runs.models import (
     User,
     Vote,
     Wait,
+    WorkerChild,
     WorkflowVersion,
 )
 from runs.models.delivery import MAILED
@@ -94,14 +97,16 @@ class Page(Generic[Row]):
 
 @dataclass(slots=True)
 class Moment:
-    """A checkpoint, read: its position and that of its parent (None for the first), as the code that is here has them.
+    """A checkpoint, read: its position and that of another, as the code that is here has them.
 
+    base: which one the other is: its parent (None for the first), or the one that it is held against.
     stored_as: the version as which it is stored, if that is another; fault: why it is shown as it is stored all the same.
     """
 
     checkpoint: Checkpoint
     position: dict[str, Any]
     before: dict[str, Any] | None
+    base: int | None = None
     stored_as: str = ""
     fault: str = ""
 
@@ -154,9 +159,11 @@ def project_of(user: User, slug: str | None = None) -> Project:
 # ---- runs
 
 
-def run(project_id: UUID, run_id: UUID) -> Run:
-    """A run with its requester and its hold. One query; raises `NotFound`, or `Gone` if retention has removed it."""
-    rows = Run.objects.select_related("requester", "hold__author").annotate(was_migrated=store.was_migrated())
+def run(project_id: UUID, run_id: UUID, *, without: Sequence[str] = (), **more: Any) -> Run:
+    """A run with its requester and its hold, and what else is asked of the row. One query; raises `NotFound`, or `Gone` if
+    retention has removed it."""
+    rows = Run.objects.select_related("requester", "hold__author").defer(*without)
+    rows = rows.annotate(was_migrated=store.was_migrated(), **more)
     found = rows.filter(project=project_id, pk=run_id).first()
     if found is None:
         raise gone_or(project_id, run_id, NotFound())
@@ -450,17 +457,30 @@ def checkpoints(run_id: UUID, *, branch: int | None, after: int, limit: int) -> 
     return Page.of(rows.order_by("no"), limit)
 
 
-def checkpoint(run: Run, no: int) -> Moment:
-    """One checkpoint with its position and its parent's. Five queries, eight of a migrated run; raises `UnknownCheckpoint`."""
-    found = Checkpoint.objects.defer("patch", "snapshot").filter(run=run, no=no).first()
-    if found is None:
-        raise store.missing_checkpoint(run.pk, no)
-    before = None if found.parent is None else store.read_position(run.pk, found.parent)
+def checkpoint(run: Run, no: int, *, against: int | None = None) -> Moment:
+    """One checkpoint with its position and its parent's, or another's. Two queries, five of a migrated run.
+
+    Raises `UnknownCheckpoint`.
+    """
+    asked = Checkpoint.objects.filter(run=run, no=no)
+    other: Any = Subquery(asked.values("parent")) if against is None else against
+    rows = Checkpoint.objects.defer("patch", "snapshot").filter(Q(no=no) | Q(no=other), run=run)
+    heads = {row.no: row for row in rows}
+    found = heads.get(no)
+    base = against if found is None or against is not None else found.parent
+    for wanted in (no, base):
+        if wanted is not None and wanted not in heads:
+            raise store.missing_checkpoint(run.pk, wanted)
+    assert found is not None
+    positions = store.read_positions(run.pk, [found] if base is None else [found, heads[base]])
     stored = store.version_at(run, no)
-    here = as_here(run, store.read_position(run.pk, no), stored=stored)
-    if before is not None and found.kind != "migration":  # that one shows what it did
-        before = as_here(run, before, stored=stored).position
-    return Moment(found, here.position, before, here.stored_as, here.fault)
+    here = as_here(run, positions[0], stored=stored)
+    before = positions[1] if base is not None else None
+    if before is not None and base is not None and (found.kind != "migration" or against is not None):
+        # A migration itself shows what it did.
+        was = stored if against is None else store.version_at(run, base)
+        before = as_here(run, before, stored=was).position
+    return Moment(found, here.position, before, base, here.stored_as, here.fault)
 
 
 def visits(
@@ -738,24 +758,57 @@ class Live:
     approvals: list[Approval] = field(default_factory=list)
 
 
-def live(run_ids: Sequence[UUID]) -> dict[UUID, Live]:
-    """What is going on in some runs. Four queries, none without runs."""
+def live(run_ids: Collection[UUID]) -> dict[UUID, Live]:
+    """What is going on in some runs, oldest first. One query, none without runs."""
     found: dict[UUID, Live] = defaultdict(Live)
     if not run_ids:
         return found
-    for step in Step.objects.filter(run__in=run_ids, status__in=LIVE_STEPS).order_by("created_at"):
-        found[step.run_id].steps.append(step)
-    for wait in Wait.objects.filter(run__in=run_ids, closed_at=None).order_by("opened_at"):
-        found[wait.run_id].waits.append(wait)
-    open_ones = Approval.objects.filter(run__in=run_ids, status=ApprovalStatus.OPEN).defer("document")
-    for asked in open_ones.prefetch_related("votes").order_by("opened_at"):
-        found[asked.run_id].approvals.append(asked)
+    steps = Step.objects.filter(run__in=run_ids, status__in=LIVE_STEPS)
+    waits = Wait.objects.filter(run__in=run_ids, closed_at=None)
+    asked = Approval.objects.filter(run__in=run_ids, status=ApprovalStatus.OPEN)
+    votes = Vote.objects.filter(
+        approval=OuterRef("pk"), version=OuterRef("version"), stage=OuterRef("stage"), outcome="approve"
+    )
+    counted = {VOTES: count_of(votes, "approval")}
+    gone = WorkerChild.objects.filter(pk=OuterRef("worker")).values(at=Coalesce("suspected_at", "gone_at"))
+    every = store.as_json(steps.annotate(**{DIED: Subquery(gone)}), "created_at", DIED).union(
+        store.as_json(waits, "opened_at"),
+        store.as_json(asked.annotate(**counted), "opened_at", VOTES, without=("document",)),
+        all=True,
+    )
+    for name, _, row in every.order_by("at"):
+        if name == Step.__name__:
+            found[UUID(row["run_id"])].steps.append(store.from_json(Step, row))
+        elif name == Wait.__name__:
+            found[UUID(row["run_id"])].waits.append(store.from_json(Wait, row))
+        else:
+            found[UUID(row["run_id"])].approvals.append(store.from_json(Approval, row))
     return found
 
 
-def steps_of(run_id: UUID, *, limit: int) -> list[Step]:
-    """The newest steps of a run on all branches, in the order in which they were made. One query."""
-    return list(reversed(Step.objects.filter(run=run_id).order_by("-created_at", "-branch")[:limit]))
+VOTES: Final = "vote_count"
+DIED: Final = "worker_died"
+
+
+def died_at(step: Step) -> datetime | None:
+    """When the worker of a step that was read by `live` was found to be gone."""
+    told: str | None = getattr(step, DIED, None)
+    return datetime.fromisoformat(told) if told and step.status == StepStatus.EXECUTING else None
+
+
+def votes_of(approval: Approval) -> int:
+    """How many have said yes to what is asked now, of an approval that was read with its votes or with their number."""
+    counted: int | None = getattr(approval, VOTES, None)
+    if counted is not None:
+        return counted
+    asked = (approval.version, approval.stage, "approve")
+    return sum((vote.version, vote.stage, vote.outcome) == asked for vote in approval.votes.all())
+
+
+def count_of(rows: QuerySet[Any], by: str) -> Combinable:
+    """Of a query that rows hang on by a column: how many they are."""
+    counted = rows.order_by().values(by).annotate(n=Count("*")).values("n")
+    return Coalesce(Subquery(counted), 0)
 
 
 def visits_by_node(run_id: UUID, line: Line) -> dict[str, dict[str, int]]:
@@ -769,11 +822,6 @@ def visits_by_node(run_id: UUID, line: Line) -> dict[str, dict[str, int]]:
         counts = found[node.partition("/")[0]]
         counts[status] = counts.get(status, 0) + count
     return dict(found)
-
-
-def waits_of(run_id: UUID) -> list[Wait]:
-    """Every wait of a run, open or closed. One query."""
-    return list(Wait.objects.filter(run=run_id).order_by("opened_at"))
 
 
 def calls_in(run_id: UUID, steps: Sequence[Step]) -> list[JournalEntry]:
@@ -825,16 +873,27 @@ def _spent(rows: QuerySet[Usage], *by: str) -> Iterator[tuple[Any, ...]]:
         yield *place, Spent(int(given), int(got), {} if cost is None else {currency: cost})
 
 
-def lines_of(run_id: UUID, *, limit: int) -> list[LogLine]:
-    """The newest lines that the nodes of a run have said, newest first. One query."""
-    return list(LogLine.objects.filter(run=run_id).order_by("-at", "-no")[:limit])
-
-
 def stir_of(run_id: UUID) -> str:
-    """Changes with what executing steps say of themselves: progress and log. Two queries."""
-    said = Step.objects.filter(run=run_id, status=StepStatus.EXECUTING, progress__isnull=False)
-    newest = max((str((step.progress or {}).get("at")) for step in said.only("progress")), default="")
-    return _digest([newest, LogLine.objects.filter(run=run_id).count()])
+    """Changes with what executing steps say of themselves: progress and log. One query."""
+    return stir(Run.objects.only("pk").annotate(**STIR).get(pk=run_id))
+
+
+def stir(run: Run) -> str:
+    """The same of a run that was read with `STIR`."""
+    told: Any = run
+    return _digest([told.newest_progress, told.line_count])
+
+
+STIR: Final[dict[str, Any]] = {
+    "newest_progress": Subquery(
+        Step.objects.filter(run=OuterRef("pk"), status=StepStatus.EXECUTING, progress__isnull=False)
+        .order_by()
+        .values("run")
+        .annotate(newest=Max(KeyTextTransform("at", "progress")))
+        .values("newest")
+    ),
+    "line_count": count_of(LogLine.objects.filter(run=OuterRef("pk")), "run"),
+}
 
 
 def effects_of(run_id: UUID) -> list[JournalEntry]:
@@ -862,14 +921,6 @@ def newest_checkpoints(run_id: UUID, *, before: int | None, limit: int) -> Page[
     if before is not None:
         rows = rows.filter(no__lt=before)
     return Page.of(rows.order_by("-no"), limit)
-
-
-def newest_events(run_id: UUID, *, before: int | None, limit: int) -> Page[Event]:
-    """The history of a run, newest first. One query."""
-    rows = Event.objects.filter(run=run_id)
-    if before is not None:
-        rows = rows.filter(seq__lt=before)
-    return Page.of(rows.order_by("-seq"), limit)
 
 
 def branches_of(run_id: UUID) -> tuple[list[Branch], dict[int, tuple[int, int]]]:

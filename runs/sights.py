@@ -153,6 +153,13 @@ def steps(rows: Iterable[Step], sight: Sight) -> None:
             row.progress = {**row.progress, "note": sight.text(str(row.progress.get("note", "")))}
 
 
+def live(going: Iterable[Step], asked: Iterable[Approval], sight: Sight) -> None:
+    """What is going on in a run: its live steps, and the titles of what is asked."""
+    steps(going, sight)
+    for row in asked:
+        row.title = sight.text(row.title)
+
+
 def calls(rows: Iterable[JournalEntry], sight: Sight) -> None:
     """No schema describes arguments and results of calls. Of a child run it is told which one it is."""
     if not sight.narrow:

@@ -21,7 +21,9 @@ from tests.acceptance.site import Site
 from tests.browser.asks import asked
 from tests.browser.conftest import PHONE, WIDE
 from tests.browser.test_hostile import hostile
+from tests.browser.test_run_page import LENGTHEN
 from tests.kit import chromium
+from tests.kit.run_pages import PARTS
 from tests.kit.servers import Servers
 from tests.kit.stack import APPS, Stack
 from tests.kit.waiting import until
@@ -160,6 +162,7 @@ def demo(stack: Stack) -> Pages:
         "state": f"/runs/{run}/edit-state/",
         "runs": "/runs/",
         "run": f"/runs/{run}/",
+        "run-data": f"/runs/{run}/data/",
         "members": "/members/",
         "member": "/members/frida/",
         "service": "/members/shop/",
@@ -190,6 +193,8 @@ def hostile_pages(stack: Stack) -> Pages:
         "runs": "/runs/",
         "run": f"/runs/{run_id}/",
         "ended": f"/runs/{ended}/",
+        **{f"run-{part.strip('/')}": f"/runs/{run_id}/{part}" for part in PARTS if part},
+        "run-tree": f"/runs/{run_id}/checkpoints/0/?show=tree",
         "rewind": f"/runs/{ended}/rewind/0/",
         "state": f"/runs/{run_id}/edit-state/",
         "cancel": f"/runs/{run_id}/cancel/",
@@ -216,6 +221,10 @@ def steered(stack: Stack) -> Pages:
     for run_id in (failed, clash):
         until(partial(_failed, site, run_id), seconds=60, what=f"{run_id} has failed")
     until(partial(_asks, site, lanes, 2), seconds=60, what="both questions of the lanes")
+    sixty = site.start("sixty", title="Large")
+    until(partial(_asks, site, sixty, 4), seconds=60, what="all lanes of the large one")
+    long, _ = asked(site, title="A long one")
+    stack.manage("shell", "-c", LENGTHEN.format(long))
     waits = site.start("waiter", name="signal")
     site.wait(waits, "waiting")
     held = site.start("waiter", name="held")
@@ -238,6 +247,11 @@ def steered(stack: Stack) -> Pages:
         "priority": f"/runs/{behind[1]}/priority/",
         "list": "/runs/",
         "lanes": f"/runs/{lanes}/",
+        "lanes-timeline": f"/runs/{lanes}/timeline/",
+        "sixty": f"/runs/{sixty}/",
+        "long": f"/runs/{long}/",
+        "long-history": f"/runs/{long}/history/",
+        "long-timeline": f"/runs/{long}/timeline/?from=7000",
         "lanes-edit": f"/runs/{lanes}/edit-state/",
         "failed": f"/runs/{failed}/",
         "retry": f"/runs/{failed}/retry/",
@@ -246,7 +260,7 @@ def steered(stack: Stack) -> Pages:
         "pause": f"/runs/{waits}/pause/",
         "paused": f"/runs/{held}/",
         "resume": f"/runs/{held}/resume/",
-        "branches": f"/runs/{run_id}/",
+        "branches": f"/runs/{run_id}/branches/",
         "label": f"/runs/{run_id}/branches/1/",
         "compare": f"/runs/{run_id}/compare/?branch=1&other_branch=2",
         "ended": f"/runs/{ended}/",

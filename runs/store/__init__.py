@@ -75,6 +75,7 @@ from runs.store.lines import (
     taken,
     uses,
 )
+from runs.store.mixed import as_json, from_json
 from runs.store.reading import (
     ERASED,
     approved_digest,
@@ -85,6 +86,8 @@ from runs.store.reading import (
     lock_run,
     missing_checkpoint,
     read_position,
+    read_positions,
+    stretches,
     unfinished_rows,
 )
 from runs.store.stepping import (
@@ -152,6 +155,7 @@ __all__ = [
     "add_signal",
     "answered",
     "approved_digest",
+    "as_json",
     "beat",
     "before",
     "busy",
@@ -177,6 +181,7 @@ __all__ = [
     "ending_of",
     "follow_code",
     "free_signals",
+    "from_json",
     "gather_digests",
     "hand_down",
     "handed_down",
@@ -215,6 +220,7 @@ __all__ = [
     "persistently",
     "queues_in_line",
     "read_position",
+    "read_positions",
     "refusal_of",
     "refuse_to_write",
     "runs_without_code",
@@ -225,6 +231,7 @@ __all__ = [
     "sign",
     "size_of_tree",
     "slots_for",
+    "stretches",
     "suspect_children",
     "sweeping",
     "take_key",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from operator import or_
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import (
     connection,
 )
+from django.db.models import Q, Subquery
 
 from runs.driver import Entry
 from runs.engine import canonical, patch
@@ -33,9 +35,11 @@ from runs.models import (
     Step,
     Vote,
 )
+from runs.sql import statement
 from runs.store.connection import refusing, set_lock_timeout
 
 ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
+STORED: Final = ("no", "parent", "snapshot", "patch")
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 
 
@@ -67,16 +71,39 @@ def _end_if_idle() -> None:
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     """The document of a checkpoint: its snapshot and the patches since, one index range. Raises `CheckpointUnreadable`."""
-    head = Checkpoint.objects.filter(run=run_id, no=checkpoint).values("branch", "snapshot_no").first()
-    if head is None:
-        raise missing_checkpoint(run_id, checkpoint)
-    rows = list(
-        Checkpoint.objects.filter(
-            run=run_id, no__gte=head["snapshot_no"], no__lte=checkpoint, branch=head["branch"]
-        )
-        .order_by("no")
-        .values_list("no", "parent", "snapshot", "patch")
+    asked = Checkpoint.objects.filter(run=run_id, no=checkpoint)
+    rows = Checkpoint.objects.filter(
+        run=run_id,
+        branch=Subquery(asked.values("branch")),
+        no__gte=Subquery(asked.values("snapshot_no")),
+        no__lte=checkpoint,
     )
+    found = list(rows.order_by("no").values_list(*STORED))
+    if not found:
+        raise missing_checkpoint(run_id, checkpoint)
+    return _position_of(found, checkpoint)
+
+
+def read_positions(run_id: uuid.UUID, heads: Sequence[Checkpoint]) -> list[dict[str, Any]]:
+    """The documents of some checkpoints, each of which is here but for its document. One query."""
+    ranges = [Q(branch=head.branch, no__gte=head.snapshot_no, no__lte=head.no) for head in heads]
+    rows = Checkpoint.objects.filter(reduce(or_, ranges, Q(pk__in=[])), run=run_id).order_by("no")
+    found = list(rows.values_list("branch", *STORED))
+    return [
+        _position_of(
+            [
+                row
+                for branch, *row in found
+                if branch == head.branch and head.snapshot_no <= row[0] <= head.no
+            ],
+            head.no,
+        )
+        for head in heads
+    ]
+
+
+def _position_of(rows: Iterable[Sequence[Any]], checkpoint: int) -> dict[str, Any]:
+    """rows: as `STORED` says, from a snapshot on."""
     document: Any = None
     before: int | None = None
     for no, parent, snapshot, ops in rows:
@@ -167,3 +194,11 @@ def approved_digest(approval_id: str) -> str:
         "approved_digest", flat=True
     )
     return found.first() or ""
+
+
+def stretches(run_id: uuid.UUID, *, window: int, columns: int) -> list[tuple[Any, ...]]:
+    """All steps of a run in at most `columns` stretches of whole windows: numbers of the first and the last, when, how many
+    failed, how many go on."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement("stretches"), {"run": run_id, "window": window, "columns": columns})
+        return list(cursor.fetchall())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlencode
 
 from runs.models import Branch
+from runs.templatetags import words
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,69 @@ class BranchLine:
 
 
 DEEPEST = 5  # further in than this a line is not drawn
+DRAWN: Final = 40  # branches in one picture; the list has them all
+WIDTH: Final = 560  # of the checkpoints in it
+ROW: Final = 26
+EDGE: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Limb:
+    """A branch in the picture: how it leaves the one above, how far it goes, and what stands beside its head."""
+
+    no: int
+    leaves: str  # path; empty where the branch that it left is not drawn
+    x: float
+    end: float
+    y: float
+    current: bool
+    text: str
+    text_x: float
+    text_y: float
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    width: float
+    height: float
+    limbs: list[Limb]
+    title: str
+
+
+def picture(lines: Sequence[BranchLine]) -> Forest | None:
+    """The branches as lines from left to right, each below the one that it left; None where there is only one."""
+    shown = lines[:DRAWN]
+    if len(shown) < 2:
+        return None
+    most = max(line.head for line in shown) or 1
+    rows = {line.branch.no: EDGE + ROW * place for place, line in enumerate(shown)}
+    limbs = [_limb(line, rows, most) for line in shown]
+    told = [limb.said for limb in limbs]
+    return Forest(WIDTH + 2 * EDGE + 220, EDGE * 2 + ROW * (len(shown) - 1), limbs, "; ".join(told))
+
+
+def _limb(line: BranchLine, rows: Mapping[int, float], most: int) -> Limb:
+    branch, y = line.branch, rows[line.branch.no]
+    start = branch.parent_checkpoint or 0
+    x, end = (round(EDGE + WIDTH * at / most, 1) for at in (start, max(line.head, start)))
+    above = rows.get(branch.parent_branch) if branch.parent_branch else None
+    leaves = "" if above is None else f"M{x:g} {above:g}V{y - 8:g}Q{x:g} {y:g} {x + 8:g} {y:g}"
+    named = words.cut(branch.label, 24) if branch.label else f"branch {branch.no}"
+    stands = f"{'head' if line.current else 'left at'} {line.head}"
+    left = f" from {start} of branch {branch.parent_branch}" if branch.parent_branch else ""
+    return Limb(
+        no=branch.no,
+        leaves=leaves,
+        x=x,
+        end=end,
+        y=y,
+        current=line.current,
+        text=f"{named}, {stands}",
+        text_x=end + 10,
+        text_y=y + 4,
+        said=f"branch {branch.no}{left}, {stands}",
+    )
 
 
 def build(
@@ -49,11 +114,20 @@ def build(
             if branch.no != current
             else "",
         )
-        for branch, depth in _tree(branches, None, 0)
+        for branch, depth in _forest(branches)
     ]
 
 
-def _tree(branches: Sequence[Branch], parent: int | None, depth: int) -> Iterator[tuple[Branch, int]]:
+def _forest(branches: Sequence[Branch]) -> Iterator[tuple[Branch, int]]:
+    """Each branch after the one that it left, if that is among them."""
+    there = {branch.no for branch in branches}
+    roots = [branch for branch in branches if branch.parent_branch not in there]
+    for root in sorted(roots, key=lambda branch: branch.no):
+        yield root, 0
+        yield from _tree(branches, root.no, 1)
+
+
+def _tree(branches: Sequence[Branch], parent: int, depth: int) -> Iterator[tuple[Branch, int]]:
     for branch in sorted(branches, key=lambda branch: branch.no):
         if branch.parent_branch == parent:
             yield branch, depth

@@ -18,6 +18,7 @@ import igraph
 
 from runs.engine import END, START, Workflow
 from runs.models import Approval, Step, Wait
+from runs.queries import votes_of
 from runs.templatetags import words
 from runs.web import signs
 
@@ -404,7 +405,7 @@ def _present(step: Step, waits: Sequence[Wait], asked: Approval | None, now: dat
     if step.status == "executing":
         return "work", f"since {words.age(step.entered_at or step.created_at, now)}"
     if asked is not None:
-        votes = f" {len(asked.votes.all())} of {asked.quorum}" if asked.quorum > 1 else ""
+        votes = f" {votes_of(asked)} of {asked.quorum}" if asked.quorum > 1 else ""
         return "people", f"{words.listing([*asked.teams, *asked.users], 'or') or 'any reviewer'}{votes}"
     if not waits:
         return "ready", ""

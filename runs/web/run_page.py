@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
 from runs.engine.lineage import Line, is_left
 from runs.engine.merging import Conflict
-from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes, live_steps
-from runs.engine.position import state as state_of
-from runs.engine.redaction import Sight
+from runs.engine.position import ARRIVED, ENDED, is_nesting, lane_at, lanes
 from runs.errors import HitlError
 from runs.models import (
     Approval,
     Checkpoint,
-    Event,
     JournalEntry,
     LogLine,
     OperationalNote,
@@ -29,60 +25,12 @@ from runs.models import (
     Step,
 )
 from runs.operations import CallPreview, RewindPreview, StepPreview
-from runs.queries import CallPlace, Moment
+from runs.queries import CallPlace
 from runs.store import CallAt
 from runs.templatetags import hidden, pretty, words
 from runs.web import sentence, signs
 
-SHOWN: Final = {"difference": "Difference", "state": "State", "update": "Position"}
 SHORT: Final = 60
-
-EVENTS: Final = {
-    "run_submitted": "submitted",
-    "run_forked": "forked",
-    "run_completed": "completed",
-    "run_failed": "failed",
-    "run_cancelled": "cancelled",
-    "run_paused": "paused",
-    "run_resumed": "goes on",
-    "run_cancelling": "cancelled, once its calls are taken back",
-    "run_failing": "fails, once its calls are taken back",
-    "call_undone": "call taken back",
-    "undo_failed": "call not taken back",
-    "undo_retry_scheduled": "taking back will be tried again",
-    "undo_given_up": "taking back ended by a person",
-    "run_rewound": "rewound",
-    "run_retried": "retried",
-    "step_completed": "step done",
-    "step_failed": "step failed",
-    "step_retry_scheduled": "will be tried again",
-    "step_taken_over": "taken over from a dead worker",
-    "step_handed_over": "handed over by a worker that left",
-    "approval_opened": "people asked",
-    "approval_decided": "decided",
-    "approval_revised": "arguments edited",
-    "approval_superseded": "to be asked again",
-    "vote_recorded": "vote recorded",
-    "approval_assigned": "somebody works on it",
-    "approval_unassigned": "released",
-    "approval_snoozed": "snoozed",
-    "approval_extended": "due later",
-    "approval_reminded": "people reminded",
-    "approval_escalated": "others asked too",
-    "approval_passed_on": "next stage asked",
-    "approval_unanswerable": "nobody can answer",
-    "state_edited": "state edited",
-    "priority_changed": "priority changed",
-    "state_migrated": "migrated",
-    "migration_needed": "waits for code",
-    "code_is_back": "code is back",
-    "wait_opened": "waits",
-    "timer_fired": "time has passed",
-    "wait_timed_out": "waited in vain",
-    "signal_received": "signal came",
-    "signal_taken": "signal taken",
-    "child_ended": "child run ended",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +41,15 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionLink:
-    """A verb of the run's head; `refusal` says why it is not offered now."""
+class Fault:
+    """What went wrong in a step: in a line, and where in its code."""
 
-    word: str
-    icon: str
-    url: str
-    refusal: str = ""
-    danger: bool = False
+    node: str
+    attempt: int
+    sign: signs.Sign
+    message: str
+    kind: str
+    traceback: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,27 +60,6 @@ class CheckpointRow:
     note: str
     at: datetime
     can_rewind: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    no: int
-    parent: int | None
-    title: str
-    at: datetime
-    author: str
-    reason: str
-    can_rewind: bool
-    can_fork: bool
-    views: list[Link]
-    lines: list[pretty.Line]
-    label: str
-    nothing: str
-    said: str
-    state_size: int
-    own_size: int
-    stored_as: str = ""
-    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,18 +80,6 @@ class ApprovalRow:
     sign: signs.Sign
     who: str
     said: str
-
-
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    seq: int
-    words: str
-    node: str
-    actor: str
-    branch: int
-    at: datetime
-    brief: str
-    payload: list[pretty.Line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +113,25 @@ class AgainStep:
     took: str = ""
 
 
+# ---- what went wrong
+
+
+def faults(steps: Iterable[Step]) -> list[Fault]:
+    """What is wrong with steps that have failed or are tried again."""
+    return [
+        Fault(
+            step.node,
+            max(step.attempt - 1, 1),  # the one that ended so; the step's own number is that of the next
+            signs.STEP["failed"] if step.status == "failed" else signs.RUN["retrying"],
+            str(step.error.get("message", "")),
+            str(step.error.get("type") or step.error.get("code", "")),
+            str(step.error.get("traceback", "")),
+        )
+        for step in steps
+        if step.error and step.error.get("code") != "journal_mismatch"
+    ]
+
+
 # ---- rows
 
 
@@ -211,39 +146,6 @@ def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) 
     node = point.node or {"input": first, "edit": "state", "migration": "version"}.get(point.kind, point.kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
-
-
-def selected(
-    moment: Moment, *, run: Run, line: Line, show: str, may_steer: bool, may_fork: bool, sight: Sight
-) -> Selected:
-    """One checkpoint: the difference to the one before, its state, or the whole position."""
-    point = moment.checkpoint
-    row = checkpoint_row(point, run=run, line=line, may_steer=may_steer)
-    state = sight.of_state(moment.state)
-    before = {} if moment.before is None else sight.of_state(state_of(moment.before), against=moment.state)
-    show = show if show in SHOWN else ("difference" if moment.before is not None else "state")
-    lines = _lines_of(show, before, state, sight.free(moment.position))
-    changes = pretty.changes(before, state) if moment.before is not None else []
-    base = reverse("run-checkpoint", args=[run.pk, point.no])
-    return Selected(
-        no=point.no,
-        parent=point.parent,
-        title=f"{row.node} {row.note}".strip(),
-        at=point.created_at,
-        author=str((point.author or {}).get("name", "")),
-        reason=point.reason,
-        can_rewind=row.can_rewind and bool(live_steps(moment.position)),
-        can_fork=may_fork and bool(live_steps(moment.position)),
-        views=[Link(word, f"{base}?{urlencode({'show': key})}", key == show) for key, word in SHOWN.items()],
-        lines=lines,
-        label={"difference": "Difference of state", "state": "State", "update": "Position"}[show],
-        nothing="The state is as before; only the run's position moved on.",
-        said=_said(changes) if moment.before is not None else f"{words.some(len(state), 'key')}",
-        state_size=len(canonical.dumps(state).encode()),
-        own_size=_own_size(before, state),
-        stored_as=moment.stored_as,
-        fault=moment.fault,
-    )
 
 
 def effect_row(entry: JournalEntry, undone: Mapping[CallPlace, Step]) -> EffectRow:
@@ -292,21 +194,6 @@ def approval_row(approval: Approval) -> ApprovalRow:
     who = str(vote.user or "system") if vote else sentence.whom(approval)
     return ApprovalRow(
         approval, signs.of_approval(approval, edited=edited), who, vote.comment if vote else ""
-    )
-
-
-def event_row(event: Event) -> EventRow:
-    payload = canonical.loads(event.payload) if event.payload else None
-    actor = canonical.loads(event.actor) if event.actor else None
-    return EventRow(
-        seq=event.seq,
-        words=EVENTS.get(event.kind, event.kind.replace("_", " ")),
-        node=event.node,
-        actor=str(actor.get("name", "")) if isinstance(actor, dict) else "",
-        branch=event.branch,
-        at=event.at,
-        brief=_brief(payload),
-        payload=pretty.lines(payload) if payload else [],
     )
 
 
@@ -507,46 +394,6 @@ def set_apart(post: Mapping[str, str], calls: str) -> list[CallAt]:
 
 
 # ---- inside
-
-
-def _lines_of(
-    show: str, before: Mapping[str, Any], state: Mapping[str, Any], position: Any
-) -> list[pretty.Line]:
-    if show == "state":
-        return pretty.lines(state)
-    if show == "update":
-        return pretty.lines(position)
-    found = pretty.difference(before, state)
-    if found is not None:
-        return found
-    return [pretty.Line(None, "", pretty.inline(change.path)) for change in pretty.changes(before, state)]
-
-
-def _said(changes: Sequence[pretty.Change]) -> str:
-    added = sum(1 for change in changes if change.was is None)
-    removed = sum(1 for change in changes if change.now is None)
-    parts = [(added, "added"), (len(changes) - added - removed, "changed"), (removed, "removed")]
-    return ", ".join(f"{count} {word}" for count, word in parts if count) or "nothing changed"
-
-
-def _own_size(before: Mapping[str, Any], state: Mapping[str, Any]) -> int:
-    """Bytes of the keys that differ."""
-    fresh = {
-        key: state[key] for key in state if key not in before or not canonical.same(before[key], state[key])
-    }
-    return len(canonical.dumps(fresh).encode()) if fresh else 0
-
-
-def _brief(payload: Any) -> str:
-    if not isinstance(payload, dict):
-        return ""
-    for key in ("comment", "reason", "title", "outcome"):
-        if isinstance(payload.get(key), str) and payload[key]:
-            return words.cut(payload[key], 2 * SHORT)
-    error = payload.get("error")
-    if isinstance(error, dict) and error.get("message"):
-        return words.cut(str(error["message"]), 2 * SHORT)
-    return words.some(len(payload), "detail") if payload else ""
 
 
 def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:

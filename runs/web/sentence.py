@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from runs.models import Approval, Run, Step, Wait
-from runs.queries import Standing
+from runs.queries import Standing, died_at, votes_of
 from runs.store import Use
 from runs.templatetags import words
 from runs.web import signs
@@ -125,7 +125,7 @@ def _taking_back(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
 
 def _for_people(approvals: Sequence[Approval], *, now: datetime) -> Sentence:
     first = min(approvals, key=lambda approval: approval.due_at or datetime.max.replace(tzinfo=now.tzinfo))
-    votes = f" ({len(first.votes.all())} of {first.quorum})" if first.quorum > 1 else ""
+    votes = f" ({votes_of(first)} of {first.quorum})" if first.quorum > 1 else ""
     more = f"; {words.some(len(approvals) - 1, 'more approval')} open" if len(approvals) > 1 else ""
     parts = [f"{whom(first)}{votes} since {words.age(first.opened_at, now)}", due(first, now)]
     text = ", ".join(part for part in parts if part) + more
@@ -171,6 +171,9 @@ def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
     executing = next(
         (step for step in under_way if _is_silent(step, now)), under_way[0] if under_way else None
     )
+    dead = next((step for step in under_way if died_at(step)), None)
+    if dead is not None:
+        return _without_worker(dead, now=now)
     if executing is None:
         since = words.age(run.updated_at, now)
         return Sentence(
@@ -184,6 +187,15 @@ def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
     again = f", attempt {executing.attempt}" if executing.attempt > 1 else ""
     more = f"; {words.some(len(under_way) - 1, 'more step')} beside it" if len(under_way) > 1 else ""
     return Sentence(signs.RUN["running"], text + again + more, f"Working on {text}{again}{more}")
+
+
+def _without_worker(step: Step, *, now: datetime) -> Sentence:
+    """Its lease is void as soon as the worker is known to be dead, and runs out in any case."""
+    since = died_at(step) or now
+    left = (step.lease_until - now).total_seconds() if step.lease_until else 0.0
+    when = f"within {words.span(left)}" if left >= 1 else "now"
+    text = f"{step.node} for {words.age(since, now)}: its worker died, another takes over {when}"
+    return Sentence(signs.RUN["stalled"], text, f"Stalled at {text}")
 
 
 def _in_line(run: Run, standing: Standing | None, *, now: datetime) -> Sentence:

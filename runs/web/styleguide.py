@@ -15,6 +15,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from runs.engine import canonical
+from runs.engine.redaction import Sight
 from runs.errors import Problem
 from runs.models import (
     Approval,
@@ -29,11 +30,14 @@ from runs.models import (
     Vote,
     Wait,
 )
+from runs.queries import Moment
 from runs.templatetags import pretty
-from runs.web import branches, card, fields, run_page, sentence, signs, timeline
+from runs.tracing import EventFilter, Stretch
+from runs.web import branches, card, fields, history, run_page, sentence, signs, timeline, viewer, windows
 from runs.web.banner import Banner
 from runs.web.door import Request
 from runs.web.facts import fact_of
+from runs.web.keeping import KeptRow
 from runs.web.queue import Row
 
 NOW: Final = datetime(2026, 3, 9, 14, 21, 45, tzinfo=UTC)
@@ -103,21 +107,21 @@ def guide() -> dict[str, Any]:
         "facts": [fact_of({"label": name, "value": value}) for name, value in _FACTS.items()],
         "timeline": _timeline(),
         "legend": list(timeline.WORDS.items()),
-        "branches": branches.build(
+        "window": windows.window(
             [
-                Branch(no=1, created_at=NOW),
-                Branch(
-                    no=2,
-                    parent_branch=1,
-                    parent_checkpoint=4,
-                    author={"name": "olga"},
-                    reason="Wrong price",
-                    created_at=NOW,
-                ),
+                Stretch(
+                    1 + 200 * place, 200 * (place + 1), NOW, NOW, failed=int(place == 3), live=int(place == 8)
+                )
+                for place in range(9)
             ],
-            {1: (9, 10), 2: (12, 8)},
-            current=2,
+            first=1601,
+            shown=200,
+            size=200,
+            url="",
+            true_to_time=False,
         ),
+        "forest": branches.picture(_branches()),
+        "branches": _branches(),
         "views": [
             run_page.Link("Difference", "#", True),
             run_page.Link("State", "#"),
@@ -342,18 +346,41 @@ def _timeline() -> timeline.Timeline:
     return timeline.build(_steps(), waits, _calls(), now=NOW, line={1: None}, running=True)
 
 
+def _branches() -> list[branches.BranchLine]:
+    return branches.build(
+        [
+            Branch(no=1, created_at=NOW),
+            Branch(
+                no=2,
+                parent_branch=1,
+                parent_checkpoint=4,
+                author={"name": "olga"},
+                reason="Wrong price",
+                created_at=NOW,
+            ),
+        ],
+        {1: (9, 10), 2: (12, 8)},
+        current=2,
+    )
+
+
 def _run_parts() -> dict[str, Any]:
     """What the page of a run has beside its timeline, by the names that its fragments read."""
-    run = _run("completed", head=2, branch=1, seq=3, input='{"order_id":"88-4121"}')
-    events = [run_page.event_row(event) for event in _events()]
+    run = _run("waiting", head=2, checkpoint_no=2, branch=1, seq=3, input='{"order_id":"88-4121"}')
+    events = [history.event_row(event) for event in _events()]
     return {
         "run": run,
         "checkpoints": _checkpoints(run),
-        "selected": _selected(),
+        "selected": _selected(run),
         "effects": [run_page.effect_row(call, {}) for call in _paid()],
         "approvals_of_run": {"approvals": _approval_rows()},
         "events": events,
         "shown_events": len(events),
+        "which": EventFilter(),
+        "kinds": [history.Choice("step_failed", "step failed", False, 1)],
+        "nodes": [history.Choice("pay", "pay", True)],
+        "first_error": "#",
+        "kept": KeptRow(None, None, "", "", may_keep=False, may_erase=False),
         "input": pretty.lines({"order_id": "88-4121"}),
         "error": pretty.lines({"step": "pay", "message": "Card refused"}),
         "rewind": [
@@ -376,25 +403,27 @@ def _checkpoints(run: Run) -> list[run_page.CheckpointRow]:
     return [run_page.checkpoint_row(each, run=run, line={1: None}, may_steer=True) for each in made]
 
 
-def _selected() -> run_page.Selected:
+def _selected(run: Run) -> viewer.Selected:
     before = {"risk": "low", "total": "2310.00"}
-    return run_page.Selected(
-        no=2,
-        parent=1,
-        title="state by olga",
-        at=NOW,
-        author="olga",
-        reason="Half of it, as agreed",
-        can_rewind=True,
-        can_fork=True,
-        views=[run_page.Link("Difference", "#", True), run_page.Link("State", "#")],
-        lines=pretty.difference(before, {**before, "total": "1155.00"}) or [],
-        label="Difference of state",
-        nothing="",
-        said="1 changed",
-        state_size=34,
-        own_size=19,
+    made = Checkpoint(
+        no=2, kind="edit", branch=1, author={"name": "olga"}, reason="Half of it, as agreed", created_at=NOW
     )
+    moment = Moment(made, _position({**before, "total": "1155.00"}), _position(before), 1)
+    return viewer.selected(
+        moment,
+        run=run,
+        line={1: None},
+        look=viewer.Look(),
+        may_steer=True,
+        may_fork=True,
+        sight=Sight(frozenset()),
+    )
+
+
+def _position(state: dict[str, Any]) -> dict[str, Any]:
+    lane = {"node": "confirm", "step": "1/10", "visit": 1, "loops": {}, "answers": {}}
+    root = {"base": state, "lanes": {"0": lane}, "order": ["0"], "segments": {}}
+    return {"root": root, "visits": {}, "commits": 2}
 
 
 def _paid() -> list[JournalEntry]:

@@ -9,10 +9,11 @@ Percentages are made here, once, and go into SVG attributes; the page needs no s
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
+from math import inf
 from typing import Final
 
 from runs.engine.lineage import Line, is_left
@@ -24,7 +25,7 @@ from runs.web import signs
 Key = tuple[int, str]  # of a step: branch and address
 LEAST = 0.7  # percent; a bar below this could not be seen
 ROOM = 96.0  # percent of the width that the past takes; "now" stands there
-MAX_ROWS = 400
+MOST_CALLS: Final = 25  # of one step; the others are one row
 DEEPEST = 3  # what is inside more steps is indented no further
 WAITED = {"approval": "people", "retry": "retry"}
 
@@ -49,6 +50,7 @@ class Row:
     void: bool = False
     lane: int = 0  # which of several lanes that are active at once, from 1; 0 if it is alone
     depth: int = 0  # how many steps it is inside of
+    url: str = ""  # of the checkpoint that it made
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,6 @@ class Timeline:
     calls: int
     worked: timedelta
     waited: timedelta
-    left_out: int
     lanes: int = 0  # the most that are marked beside each other
     spent: str = ""
 
@@ -87,11 +88,12 @@ class Span:
 class Scale:
     """Maps an instant to percent. Stretches in which something works keep their length; mere waiting is capped."""
 
-    def __init__(self, spans: Sequence[Span], *, room: float = ROOM) -> None:
+    def __init__(self, spans: Sequence[Span], *, room: float = ROOM, true: bool = False) -> None:
+        """true: no wait is drawn short."""
         edges = sorted({edge for span in spans for edge in (span.start, span.end)})
         busy = [span for span in spans if span.kind in ("work", "live", "failed")]
         worked = sum((span.length.total_seconds() for span in busy), 0.0)
-        longest_wait = max(worked * 0.6, 0.001)
+        longest_wait = inf if true else max(worked * 0.6, 0.001)
         self.edges = edges
         self.at = [0.0]
         self.short: list[tuple[datetime, datetime]] = []
@@ -124,24 +126,26 @@ def build(
     running: bool,
     order: Mapping[str, int] | None = None,
     spent: Mapping[CallPlace, Spent] | None = None,
+    url: Callable[[int], str] | None = None,
+    true_to_time: bool = False,
 ) -> Timeline:
     """steps in order of their start; waits and journal of the same run. spent: what its calls used of paid models.
+
+    url: the address of a checkpoint. true_to_time: long waits are not drawn short.
 
     order: the place of each node in its workflow, for lanes that began in one moment.
     line: the present branch first, then its ancestors, each with the checkpoint at which it was left (None for the first).
     """
-    left_out = max(len(steps) - MAX_ROWS, 0)
-    shown = list(steps)[left_out:]
     by_step: dict[tuple[int, str], list[Wait]] = {}
     for wait in waits:
         by_step.setdefault((wait.branch, wait.address), []).append(wait)
     calls: dict[tuple[int, str], list[JournalEntry]] = {}
     for entry in journal:
         calls.setdefault((entry.branch, entry.address), []).append(entry)
-    placed = arrange(shown, order or {})
+    placed = arrange(steps, order or {})
     spans = {_key(place.step): _spans(place, by_step.get(_key(place.step), []), now=now) for place in placed}
     every = [span for found in spans.values() for span in found]
-    scale = Scale(every)
+    scale = Scale(every, true=true_to_time)
     spent = spent or {}
     by_key: dict[tuple[int, str], Spent] = {}
     total = Spent()
@@ -152,11 +156,14 @@ def build(
     for place in placed:
         step = place.step
         used = by_key.get(_key(step), Spent())
-        rows.append(_step_row(place, spans[_key(step)], scale, line=line, spent=used))
+        rows.append(_step_row(place, spans[_key(step)], scale, line=line, spent=used, url=url))
+        made = calls.get(_key(step), [])
         rows += [
             _call_row(entry, scale, depth=place.depth, spent=spent.get(_call_place(entry)))
-            for entry in calls.get(_key(step), [])
+            for entry in made[:MOST_CALLS]
         ]
+        if len(made) > MOST_CALLS:
+            rows.append(_more_calls(made[MOST_CALLS:], scale, depth=place.depth))
     return Timeline(
         rows=rows,
         marks=_marks(scale, now=now, running=running),
@@ -166,7 +173,6 @@ def build(
         calls=len(journal),
         worked=_total(every, "work", "live", "failed"),
         waited=_total(every, "people"),
-        left_out=left_out,
         lanes=max((place.lane for place in placed), default=0),
         spent=spent_text(total),
     )
@@ -316,12 +322,21 @@ def _progress(step: Step) -> str:
     return f"{far} {said['note']}" if said.get("note") else far
 
 
-def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Line, spent: Spent) -> Row:
+def _step_row(
+    place: Place,
+    spans: Sequence[Span],
+    scale: Scale,
+    *,
+    line: Line,
+    spent: Spent,
+    url: Callable[[int], str] | None,
+) -> Row:
     step = place.step
     left = is_left(line, step.branch, step.checkpoint)
     notes = [f"takes back {step.undoes[2]}"] if step.undoes else []
     notes += [f"#{step.visit}"] if step.visit > 1 else []
-    notes += [f"attempt {step.attempt}"] if step.attempt > 1 else []
+    attempt = step.attempt - (step.status == "failed")  # of what has failed there is no next one
+    notes += [f"attempt {attempt}"] if attempt > 1 else []
     notes += [f"left behind, branch {step.branch}"] if left else []
     why = (
         WHY_FAILED.get(str((step.error or {}).get("code"))) if step.status in ("failed", "waiting") else None
@@ -345,6 +360,7 @@ def _step_row(place: Place, spans: Sequence[Span], scale: Scale, *, line: Line, 
         void=left or step.status == "void",
         lane=place.lane,
         depth=min(place.depth, DEEPEST),
+        url=url(step.checkpoint) if url and step.checkpoint is not None else "",
     )
 
 
@@ -364,6 +380,19 @@ def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0, spent: Spent
         sign=None,
         bars=[_bar(span, scale)],
         took="from the journal" if reused else words.span(span.length, parts=2),
+        kind="call",
+        depth=min(depth, DEEPEST),
+    )
+
+
+def _more_calls(entries: Sequence[JournalEntry], scale: Scale, *, depth: int) -> Row:
+    span = Span("call", min(entry.started_at for entry in entries), max(entry.ended_at for entry in entries))
+    return Row(
+        name=words.some(len(entries), "more call"),
+        note="",
+        sign=None,
+        bars=[_bar(span, scale)],
+        took=words.span(span.length, parts=2),
         kind="call",
         depth=min(depth, DEEPEST),
     )

@@ -76,7 +76,7 @@ def _migrate_page(request: Request, run_id: UUID, *, error: HitlError | None = N
         if fault
         else [],
         "reason": request.POST.get("reason", ""),
-        "checkpoints": f"{reverse('run', args=[run.pk])}#_checkpoints",
+        "checkpoints": reverse("run-checkpoints", args=[run.pk]),
     }
     return draw(
         request, "runs/migrate.html", shown, error if error is not None and error is not fault else None

@@ -3,6 +3,7 @@
    The server draws (templates), this file only moves nodes. What a page gives it:
      [data-live]    address of the stream, with data-after: what the page shows now
      [data-news]    address of the page's fragments; the last one in the page counts
+     [data-part]    a part that the page asks for by itself, and again, while it is in view, when something has changed
      [data-grows]   rows that are only ever added to, with data-newest and data-oldest
      [data-list]    a list whose rows wait: new ones behind [data-waits], gone ones are told and stay
    The position is carried in the address, so a reconnect, a restart of the server and a reload all go on from it. */
@@ -31,6 +32,8 @@
   let misses = 0;
   let asking = false;
   let pointer = null;
+  const parts = new Map(all("[data-part]").map((part) => [part.id, { address: part.dataset.part, stale: true, near: false, filled: false }]));
+  let filling = false;
 
   /* ---- the stream */
 
@@ -130,11 +133,17 @@
     ask();
   }
 
+  const apart = (place) => Boolean(place.closest([...parts.keys()].map((id) => `#${id}`).join() || "_"));
+
   function address() {
-    const carrier = all("[data-news]").pop();
+    const carrier = all("[data-news]").filter((place) => !apart(place)).pop();
     if (!carrier) return "";
-    const url = new URL(carrier.dataset.news || location.href, location.href);
-    const grows = one("[data-grows]");
+    const grows = all("[data-grows]").find((place) => !apart(place));
+    return addressOf(carrier.dataset.news || location.href, grows);
+  }
+
+  function addressOf(place, grows) {
+    const url = new URL(place, location.href);
     if (grows) {
       url.searchParams.set("seen", grows.dataset.newest);
       url.searchParams.set("from", grows.dataset.oldest);
@@ -147,13 +156,48 @@
     if (!stale || asking || out || !wanted) return;
     asking = true;
     stale = false;
-    const headers = { "HX-Request": "true", "HX-Target": "live", "HX-Current-URL": location.href };
-    const text = await fetch(wanted, { headers }).then(textOf).catch(() => null);
+    const text = await fetch(wanted, { headers: headers("live") }).then(textOf).catch(() => null);
     if (text === null) stale = true;
     else if (text && address() !== wanted) stale = true; // the page is another by now: a late answer does not win
-    else if (text) take(text);
+    else if (text) {
+      take(text);
+      for (const part of parts.values()) part.stale = true;
+      fill();
+    }
     misses = text === null ? misses + 1 : 0;
     window.setTimeout(askAgain, misses ? DELAYS[Math.min(misses + 1, DELAYS.length - 1)] : BETWEEN);
+  }
+
+  const headers = (target) => ({ "HX-Request": "true", "HX-Target": target, "HX-Current-URL": location.href });
+
+  // One part after the other: those that are in view first, as they stand on the page; the others once they come into view.
+  async function fill() {
+    if (filling || out) return;
+    filling = true;
+    for (let next = firstStale(); next && !out; next = firstStale()) {
+      const [id, part] = next;
+      const place = document.getElementById(id);
+      part.stale = false;
+      part.filled = true;
+      if (!place) continue;
+      const carrier = place.hasAttribute("data-news") ? place : one("[data-news]", place);
+      const wanted = addressOf(carrier ? carrier.dataset.news : part.address, one("[data-grows]", place));
+      const text = await fetch(wanted, { headers: headers("part") }).then(textOf).catch(() => null);
+      if (text) take(text);
+    }
+    filling = false;
+  }
+
+  const firstStale = () => [...parts].find(([, part]) => part.stale && (part.near || !part.filled));
+
+  const watcher = new IntersectionObserver((seen) => {
+    for (const { target, isIntersecting } of seen) if (parts.has(target.id)) parts.get(target.id).near = isIntersecting;
+    fill();
+  }, { rootMargin: "200px" });
+
+  function watch() {
+    watcher.disconnect();
+    for (const place of all([...parts.keys()].map((id) => `#${id}`).join())) watcher.observe(place);
   }
 
   // The fragments; nothing if there are none for this reader; null if it is worth another try.
@@ -182,18 +226,34 @@
       else steadily(old, () => morph(old, fresh));
     }
     countInTitle();
+    if (parts.size) watch();
     document.dispatchEvent(new CustomEvent("live:taken"));
   }
 
-  // The reader's own: what is open, chosen or marked as the current row.
-  const OWN = { open: "details", "aria-current": "[data-row]", "aria-busy": "form", "data-sent": "form" };
+  // The reader's own: what is typed, open, chosen or marked as the current row.
+  const OWN = {
+    open: "details",
+    "aria-current": "[data-row]",
+    "aria-busy": "form",
+    "data-sent": "form",
+    "data-zoomed": "svg",
+    width: "svg[data-zoomed]",
+    height: "svg[data-zoomed]",
+    "data-copied": "[data-copies]",
+  };
+
+  function isOwn(name, node) {
+    if (name === "value") return node.matches("input, textarea") && node.value !== node.defaultValue;
+    if (name === "selected") return node.selected !== node.defaultSelected;
+    return Boolean(OWN[name]) && node.matches(OWN[name]);
+  }
 
   function morph(old, fresh) {
     keepRows(old, fresh);
     window.Idiomorph.morph(old, fresh, {
       morphStyle: "outerHTML",
       ignoreActiveValue: true, // what is being typed is the reader's
-      callbacks: { beforeAttributeUpdated: (name, node) => !(OWN[name] && node.matches(OWN[name])) },
+      callbacks: { beforeAttributeUpdated: (name, node) => !isOwn(name, node) },
     });
     window.htmx.process(document.getElementById(fresh.id) || old);
   }
@@ -315,8 +375,11 @@
   document.addEventListener("htmx:afterSettle", (event) => {
     const target = event.detail.target;
     for (const line of all("[data-waits]")) if (target && line.dataset.waits === target.id) line.hidden = true;
+    if (parts.size) watch();
     connect();
   });
 
   connect();
+  fill(); // all of them once, wherever they stand
+  if (parts.size) watch();
 })();

@@ -44,9 +44,9 @@ def test_changing_one_key_in_the_json_changes_nothing_else(site: Site, frida: Pa
     assert state(site, run_id)["seen"] == {**json.loads(EXACT), "note": "y"}
     card(frida, approval_id)
     expect(frida.locator(".since .diff tbody tr")).to_have_count(1)
-    frida.goto(f"/runs/{run_id}/")
+    frida.goto(f"/runs/{run_id}/data/")
     for digits in ("9007199254740993", "3544790567247868102", "-9223372036854775809"):
-        expect(frida.locator("#documents")).to_contain_text(digits)
+        expect(frida.locator("#_data")).to_contain_text(digits)
 
 
 def test_changing_one_field_of_the_form_changes_nothing_else(site: Site, frida: Page) -> None:

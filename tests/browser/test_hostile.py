@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.site import Site
 from tests.browser.asks import answers, asked, card, state
 from tests.browser.conftest import Opens
+from tests.kit.run_pages import PARTS
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -50,9 +51,10 @@ def visit_everything(page: Page, run_id: str, approval_id: str) -> None:
         f"/inbox/{approval_id}/edit/?mode=json",
         "/inbox/?view=decided",
         "/runs/",
-        f"/runs/{run_id}/",
+        *(f"/runs/{run_id}/{part}" for part in PARTS),
         f"/runs/{run_id}/checkpoints/1/?show=state",
         f"/runs/{run_id}/checkpoints/1/?show=update",
+        f"/runs/{run_id}/checkpoints/1/?show=tree",
         f"/runs/{run_id}/rewind/0/",
         f"/runs/{run_id}/edit-state/",
     ]

@@ -28,7 +28,7 @@ def live(page: Page, address: str) -> None:
 
 def seqs(page: Page) -> list[int]:
     """The numbers in the history, as they stand on the page."""
-    texts = page.locator("#history tbody tr > td:first-child").all_inner_texts()
+    texts = page.locator("#_history tbody tr > td:first-child").all_inner_texts()
     return [int(text) for text in texts]
 
 
@@ -168,21 +168,21 @@ def test_a_run_is_drawn_anew_around_what_is_open_focused_and_read(site: Site, op
     """C95"""
     run_id, _ = asked(site, args={"text": "x" * 4_000})
     page = opens("olga").page
-    live(page, f"/runs/{run_id}/")
-    details = page.locator("#history details").first
+    live(page, f"/runs/{run_id}/history/")
+    details = page.locator("#_history details").first
     details.locator("summary").click()
     expect(details).to_have_attribute("open", "")
-    last = page.locator("#history tbody tr").last
+    last = page.locator("#_history tbody tr").last
     last.scroll_into_view_if_needed()
     last.hover()
     place = last.bounding_box()
-    kept = page.evaluate("document.querySelector('#history tbody tr:last-child').kept = true")
+    kept = page.evaluate("document.querySelector('#_history tbody tr:last-child').kept = true")
     site.approve(run_id)
     expect(page.locator(".says-status")).to_contain_text("Completed")
     assert kept
-    assert page.evaluate("document.querySelector('#history tbody tr:last-child').kept") is True
-    expect(page.locator("#history details[open]")).to_have_count(1)
-    expect(page.locator("#history details[open] summary")).to_be_focused()
+    assert page.evaluate("document.querySelector('#_history tbody tr:last-child').kept") is True
+    expect(page.locator("#_history details[open]")).to_have_count(1)
+    expect(page.locator("#_history details[open] summary")).to_be_focused()
     moved = last.bounding_box()
     assert place is not None
     assert moved is not None
@@ -245,7 +245,7 @@ def test_restarts_of_the_server_leave_no_gap_and_no_double(site: Site, opens: Op
     pages = [watched.page, watched.open(), watched.open()]
     asked_for = requests_to(watched.context, "/live/runs/")
     for page in pages:
-        live(page, f"/runs/{run_id}/")
+        live(page, f"/runs/{run_id}/history/")
     for gate, reached in gates.items():
         site.stack.end("web")
         for page in pages:
@@ -261,7 +261,7 @@ def test_restarts_of_the_server_leave_no_gap_and_no_double(site: Site, opens: Op
         expect(page.locator(".says-status")).to_contain_text("Completed", timeout=60_000)
     last = site.one("SELECT max(seq) FROM runs_event WHERE run_id = %s", run_id)
     for page in pages:
-        expect(page.locator("#history tbody tr > td:first-child").first).to_have_text(str(last))
+        expect(page.locator("#_history tbody tr > td:first-child").first).to_have_text(str(last))
         seen = seqs(page)
         assert seen == list(range(last, last - len(seen), -1))
         assert page.evaluate("performance.getEntriesByType('navigation').length") == 1

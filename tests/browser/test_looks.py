@@ -12,6 +12,7 @@ from tests.acceptance.site import Site
 from tests.browser.asks import answers, asked, card, listed
 from tests.browser.conftest import PHONE, WIDE, Opens
 from tests.browser.test_hostile import hostile
+from tests.kit.run_pages import PARTS
 
 THEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 
@@ -35,7 +36,9 @@ def pages(site: Site) -> list[str]:
         f"/inbox/{decided}/",
         "/runs/",
         "/runs/?status=failed",
-        f"/runs/{run_id}/",
+        *(f"/runs/{run_id}/{part}" for part in PARTS),
+        f"/runs/{run_id}/checkpoints/0/?show=tree",
+        f"/runs/{run_id}/checkpoints/1/?find=n",
         f"/runs/{ended}/rewind/0/",
         f"/runs/{run_id}/edit-state/",
         "/tokens/",
@@ -50,13 +53,13 @@ def test_axe_finds_nothing_and_nothing_overflows(site: Site, opens: Opens, viewp
     found: list[str] = []
     for address in pages(site):
         page.goto(address)
-        found += [f"{address}: {fault}" for fault in _in_both_themes(page)]
+        found += [f"{address}: {fault}" for fault in in_both_themes(page)]
     page.context.clear_cookies()
     page.goto("/sign-in/")
-    assert found + _in_both_themes(page) == []
+    assert found + in_both_themes(page) == []
 
 
-def _in_both_themes(page: Page) -> list[str]:
+def in_both_themes(page: Page) -> list[str]:
     found: list[str] = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
@@ -116,10 +119,11 @@ def test_on_a_phone_a_timeline_fits_and_a_value_with_hidden_characters_stays_in_
 ) -> None:
     run_id, _ = asked(site, title="see \u202eticket\u200b 7731")
     page = opens("frida", viewport=PHONE).page
-    page.goto(f"/runs/{run_id}/")
+    page.goto(f"/runs/{run_id}/timeline/")
     box = page.get_by_role("group", name="Timeline")
     assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
-    what = page.locator("#approvals td[data-name=What]")
+    page.goto(f"/runs/{run_id}/approvals/")
+    what = page.locator("#_approvals td[data-name=What]")
     tops = what.locator(".esc").evaluate_all("boxes => boxes.map(box => box.getBoundingClientRect().top)")
     assert len(tops) == 2
     assert tops[0] == tops[1]

@@ -22,29 +22,33 @@ def test_the_page_says_who_is_waited_for_and_follows_the_run(site: Site, opens: 
     card(frida, approval_id)
     answers(frida, "Approve")
     expect(olga.locator(".says-status")).to_contain_text("Completed after")
-    expect(olga.locator("#approvals")).to_contain_text("Approved")
-    expect(olga.locator("#history")).to_contain_text("completed")
+    expect(olga.locator("#_timeline")).to_contain_text("apply")
+    parts = olga.get_by_role("navigation", name="Parts of this run")
+    parts.get_by_role("link", name="Approvals 1").click()
+    expect(olga.locator("#_approvals")).to_contain_text("Approved")
+    parts.get_by_role("link", name="History").click()
+    expect(olga.locator("#_history")).to_contain_text("completed")
 
 
 def test_a_run_that_moves_on_leaves_open_what_a_reader_has_opened(site: Site, opens: Opens) -> None:
     """C95"""
     run_id, approval_id = asked(site)
     olga, frida = opens("olga").page, opens("frida").page
-    olga.goto(f"/runs/{run_id}/")
-    olga.locator("#history details summary").first.click()
+    olga.goto(f"/runs/{run_id}/history/")
+    olga.locator("#_history details summary").first.click()
     card(frida, approval_id)
     answers(frida, "Approve")
     site.wait(run_id)
     expect(olga.locator(".says-status")).to_contain_text("Completed", timeout=20_000)
-    expect(olga.locator("#history details[open]")).to_have_count(1)
+    expect(olga.locator("#_history details[open]")).to_have_count(1)
 
 
 def test_checkpoints_show_what_changed_the_state_and_the_position(site: Site, frida: Page) -> None:
     run_id, _ = asked(site, args={"amount": 9007199254740993})
-    frida.goto(f"/runs/{run_id}/")
+    frida.goto(f"/runs/{run_id}/checkpoints/")
     expect(frida.get_by_role("heading", name="What checkpoint 1 changed")).to_be_visible()
     expect(frida.locator("#checkpoint .add")).to_contain_text('"told"')
-    frida.locator("#checkpoint").get_by_role("link", name="State", exact=True).click()
+    frida.locator("#checkpoint").get_by_role("link", name="JSON", exact=True).click()
     expect(frida.locator("#checkpoint .lines")).to_contain_text("9007199254740993")
     frida.locator(".checkpoint a.whole-row").last.click()
     expect(frida.get_by_role("heading", name="What checkpoint 0 changed")).to_be_visible()
@@ -71,7 +75,7 @@ def test_rewind_with_an_edited_state_says_what_comes_and_the_run_goes_on(site: S
     olga.get_by_label("Reason").fill("Two, not one")
     olga.get_by_role("button", name="Rewind, branch 2").click()
     expect(olga.locator("#toasts")).to_contain_text("with an edited state; the run goes on, on branch 2")
-    expect(olga.locator("#branches")).to_contain_text("Two, not one")
+    expect(olga.locator("#_branches")).to_contain_text("Two, not one")
     fresh = site.approval(run_id)
     assert fresh["id"] != approval_id
     assert state(site, run_id)["args"] == {"amount": 2}
@@ -129,7 +133,8 @@ def test_cancel_explains_before_it_does(site: Site, olga: Page) -> None:
     olga.get_by_label("Reason").fill("duplicate")
     olga.get_by_role("button", name="Cancel run").click()
     expect(olga.locator(".says-status")).to_contain_text("Cancelled")
-    expect(olga.locator("#history")).to_contain_text("duplicate")
+    olga.goto(f"/runs/{run_id}/history/")
+    expect(olga.locator("#_history")).to_contain_text("duplicate")
     expect(olga.locator(".run-head .actions")).to_contain_text("Cancel run")
 
 

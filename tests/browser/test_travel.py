@@ -27,14 +27,14 @@ def test_a_fork_from_the_page_of_a_run_goes_on_by_itself(site: Site, olga: Page)
     olga.get_by_label("Reason").fill("what if it were two")
     olga.get_by_role("button", name="Fork, a new run").click()
     expect(olga.locator("#toasts")).to_contain_text("goes on from checkpoint 0 of")
-    expect(olga.locator("#relatives")).to_contain_text("Origin")
     fork_id = olga.url.rstrip("/").rpartition("/")[2]
+    expect(olga.get_by_role("link", name="fork of")).to_be_visible()
     fresh = site.approval(fork_id)
     assert fresh["id"] != approval_id
     assert fresh["actions"][0]["args"] == {"amount": 2}
     assert site.approval(run_id)["id"] == approval_id, "the origin asks what it asked"
-    olga.goto(f"/runs/{run_id}/")
-    olga.locator("#relatives").get_by_role("link", name="compare").click()
+    olga.goto(f"/runs/{run_id}/others/")
+    olga.locator("#_others").get_by_role("link", name="compare").click()
     expect(olga.get_by_role("heading", name=re.compile("^Compare"))).to_be_visible()
     expect(olga.locator(".diff")).to_contain_text("amount")
 
@@ -48,7 +48,7 @@ def test_two_branches_are_held_side_by_side_and_named(site: Site, olga: Page, op
     olga.get_by_label("Reason").fill("two")
     olga.get_by_role("button", name="Rewind, branch 2").click()
     site.approval(run_id)
-    branches = olga.locator("#branches li")
+    branches = olga.locator("#_branches li")
     branches.first.get_by_role("link", name="Name branch 1").click()
     olga.get_by_label("Name").fill("the first try")
     olga.get_by_role("button", name="Save the name").click()
@@ -59,7 +59,7 @@ def test_two_branches_are_held_side_by_side_and_named(site: Site, olga: Page, op
     olga.get_by_role("link", name="The other way round").click()
     expect(olga.locator(".halves > section").first).to_contain_text("branch 2")
     phone = opens("olga", viewport=PHONE).page
-    for path in ("compare/?branch=1&other_branch=2", "rewind/0/", "fork/0/", ""):
+    for path in ("compare/?branch=1&other_branch=2", "rewind/0/", "fork/0/", "", "branches/"):
         phone.goto(f"/runs/{run_id}/{path}")
         assert fits(phone), path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any
 
 from pydantic import BaseModel
@@ -246,3 +247,29 @@ research.choose("draft", lambda state: "deeper" if state.deep else "write", to=[
 research.edge("deeper", "write")
 research.subflow("check", second_look, output=lambda result: {"notes": [result["answer"]]})
 research.edge("check", "write")
+
+
+# ---- large graphs
+
+
+def _nothing(state: Asking, ctx: Any) -> None:
+    """A node of a large graph."""
+
+
+def large(name: str, lanes: int, length: int) -> Workflow:
+    """begin, so many lanes of so many nodes, each of which asks at its end, and finish: names as `lane_2_step_7`."""
+    flow = Workflow(name, version=1, state=Asking)
+    flow.node(name="begin")(_nothing)
+    for lane in range(lanes):
+        steps = [f"lane_{lane}_step_{step}" for step in range(length)]
+        for step in steps[:-1]:
+            flow.node(name=step)(_nothing)
+        flow.approval(name=steps[-1], reviewers=["finance"])(lambda state, ctx: question(state))
+        for before, after in pairwise(["begin", *steps, "finish"]):
+            flow.edge(before, after)
+    flow.node(name="finish")(_nothing)
+    return flow
+
+
+sixty = large("sixty", lanes=4, length=15)
+sixteen = large("sixteen", lanes=16, length=2)

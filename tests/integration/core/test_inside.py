@@ -13,7 +13,7 @@ import pytest
 from django.apps import apps
 from django.db import connection, transaction
 
-from runs import operations, queries, store, workflows
+from runs import operations, queries, store, tracing, workflows
 from runs.driver import secrets
 from runs.engine import Action, Retry, Workflow, canonical
 from runs.models import JournalEntry, LogLine, OperationalNote, Run, Step, Usage
@@ -141,7 +141,7 @@ def test_lines_of_a_log_are_kept_once_an_attempt(house: House, define: Define) -
     run = due(house, house.work(house.submit("talks")))
     said = [
         (line.attempt, line.no, line.message, canonical.loads(line.facts))
-        for line in reversed(queries.lines_of(run.pk, limit=9))
+        for line in reversed(tracing.lines(run.pk, limit=9))
     ]
     assert said == [(1, 1, "begins", {"attempt": 1}), (2, 1, "begins", {"attempt": 2}), (2, 2, "ends", {})]
     assert history_is_whole(run)

@@ -20,12 +20,13 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from runs import inboxes, queries, store
+from runs import inboxes, queries, store, tracing
 from runs.errors import UnknownCheckpoint
 from runs.inboxes import Wanted
 from runs.models import Approval, Run, User
 from runs.sql import statement
 from runs.store.due import UNHINTED
+from runs.tracing import EventFilter
 from tests.integration.store.conftest import House
 
 ID: Final = uuid.UUID(int=1)
@@ -159,7 +160,10 @@ NAMED: Final = {
     "closed approvals": Named(inbox(view="decided"), "approval_closed"),
     "closed approvals, a later page": Named(inbox(view="decided", after="closed"), "approval_closed"),
     "events": Named(orm(lambda: queries.events(ID, after=0, limit=50)), "runs_event_pkey"),
-    "newest events": Named(orm(lambda: queries.newest_events(ID, before=None, limit=50)), "runs_event_pkey"),
+    "newest events": Named(
+        orm(lambda: tracing.events(ID, EventFilter(), before=None, limit=50)), "runs_event_pkey"
+    ),
+    "steps of a window": Named(orm(lambda: tracing.steps_from(ID, 1)), "runs_step_pkey", sorts=True),
     "checkpoints": Named(
         orm(lambda: queries.checkpoints(ID, branch=None, after=0, limit=50)), "runs_checkpoint_pkey"
     ),

@@ -13,7 +13,8 @@ from runs.engine import Retry, Workflow
 from runs.models import OperationalNote, Run
 from runs.policies import Actor
 from tests.integration.core.conftest import House, define, error_of
-from tests.integration.web.test_travel import text_of
+from tests.integration.web.test_travel import seen, text_of
+from tests.kit.run_pages import everything
 
 __all__ = ["define"]
 
@@ -25,6 +26,11 @@ def give_back(receipt: Any, amount: int) -> None:
     """What takes a payment back."""
     if TROUBLE:
         raise TROUBLE.pop()
+
+
+def in_all(client: Client, run: Run) -> str:
+    """What a reader sees on the page of a run, all parts of it."""
+    return seen(everything(client, run))
 
 
 @pytest.fixture
@@ -53,7 +59,7 @@ def test_a_run_is_paused_from_its_page_and_says_so_everywhere(
     page = olga.get(address).content.decode()
     assert f"{address}resume/" in page
     assert f"{address}pause/" not in page
-    assert "paused" in text_of(olga.get(f"{address}?events=9"))
+    assert "paused" in text_of(olga.get(f"{address}history/?before=9"))
     assert "Paused" in text_of(olga.get("/runs/?status=paused"))
     assert str(paid.pk) in olga.get("/runs/?status=paused").content.decode()
     assert "no step is ready" in text_of(olga.get(f"{address}resume/"))
@@ -79,12 +85,12 @@ def test_cancelling_says_what_is_taken_back_and_the_ledger_what_was(
     olga.post(f"{address}cancel/", {"reason": "no", "compensate": "yes"})
     paid.refresh_from_db()
     assert paid.status == "cancelling"
-    page = text_of(olga.get(address))
+    page = in_all(olga, paid)
     assert "Cancelling, takes back charge of pay first" in page
     assert "to be taken back" in page
     assert "takes back charge" in page, "the timeline shows it"
     house.work(paid)
-    page = text_of(olga.get(address))
+    page = in_all(olga, paid)
     assert "taken back" in page
     assert "done once" in page
     assert "call taken back" in page
@@ -97,7 +103,7 @@ def test_what_could_not_be_taken_back_is_to_be_done_by_hand(
     operations.cancel(actor=house.olga, run_id=paid.pk)
     house.work(paid)
     assert error_of(paid)["code"] == "compensation_failed"
-    page = text_of(client_of(house.olga).get(f"/runs/{paid.pk}/"))
+    page = in_all(client_of(house.olga), paid)
     assert "not taken back: do it by hand (the bank is closed)" in page
 
 
@@ -108,7 +114,7 @@ def test_a_person_ends_the_taking_back_or_leaves_it_out(house: House, paid: Run,
     olga.post(f"/runs/{paid.pk}/cancel/", {"reason": "enough"})
     paid.refresh_from_db()
     assert paid.status == "cancelled"
-    assert "not taken back: a person left it" in text_of(olga.get(f"/runs/{paid.pk}/"))
+    assert "not taken back: a person left it" in in_all(olga, paid)
     other = house.work(house.submit("sale"))
     olga.post(f"/runs/{other.pk}/cancel/", {"reason": "as it is"})
     other.refresh_from_db()
@@ -122,7 +128,7 @@ def test_a_call_that_came_too_late_is_in_the_ledger(house: House, paid: Run, cli
         kind="late_result_discarded",
         facts={"what": "call result", "call": "refuel", "undo": "{}", "result": '"late"', "node": "pay"},
     )
-    page = text_of(client_of(house.olga).get(f"/runs/{paid.pk}/"))
+    page = in_all(client_of(house.olga), paid)
     assert "made while the run was stopped, not taken back" in page
 
 
@@ -139,6 +145,6 @@ def test_an_erased_run_still_says_what_was_taken_back(house: House, paid: Run, c
     operations.cancel(actor=house.olga, run_id=paid.pk)
     house.work(paid)
     operations.erase(actor=house.olga, run_id=paid.pk, reason="asked for", version=paid.version)
-    page = text_of(client_of(house.olga).get(f"/runs/{paid.pk}/"))
+    page = in_all(client_of(house.olga), paid)
     assert "charge Reversible" in page
     assert " taken back " in page

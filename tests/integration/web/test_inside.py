@@ -12,6 +12,7 @@ from runs import workflows
 from runs.engine import Retry, Workflow
 from runs.models import Run
 from tests.integration.core.conftest import House, by_sql, define
+from tests.kit.run_pages import everything
 
 __all__ = ["define"]
 Define = Callable[..., Workflow]
@@ -23,9 +24,7 @@ def page(house: House, client_of: Callable[..., Client]) -> Pages:
     client = client_of(house.olga)
 
     def read(run: Run) -> str:
-        answer = client.get(f"/runs/{run.pk}/")
-        assert answer.status_code == 200
-        return answer.content.decode()
+        return everything(client, run)
 
     return read
 
@@ -90,7 +89,7 @@ def test_both_sides_of_a_mismatch_are_shown(house: House, define: Define, page: 
     house.sweep()
     text = page(house.work(run))
     assert "What was recorded, and what was asked for" in text
-    section = text[text.index('id="mismatch"') : text.index('id="timeline"')]
+    section = text[text.index('id="mismatch"') : text.index('id="_timeline"')]
     assert "111" in section
     assert "222" in section
     assert "<same>" not in section

@@ -12,6 +12,7 @@ from runs.models import Approval, LegalHold, Run
 from runs.policies import Actor
 from tests.browser.flows.workflows import asking
 from tests.integration.core.conftest import House, open_approval
+from tests.kit.run_pages import PARTS
 
 ClientOf = Callable[[Actor], Client]
 
@@ -44,27 +45,32 @@ def test_a_run_is_held_and_released_on_its_page(house: House, ended: Run, client
     path = f"/runs/{ended.pk}/hold/"
     assert send(client, path, reason=" ") == 422
     assert send(client, path, reason="a <b>lawsuit</b>") == 303
-    page = text_of(client, f"/runs/{ended.pk}/")
+    page = text_of(client, f"/runs/{ended.pk}/data/")
     assert "under a legal hold since" in page
     assert "a &lt;b&gt;lawsuit&lt;/b&gt;" in page
     assert f"/runs/{ended.pk}/erase/" not in page
     assert send(client, f"/runs/{ended.pk}/erase/", reason="asked") == 409
     assert send(client, path, lift="yes") == 303
     assert not LegalHold.objects.exists()
-    assert "legal hold" not in text_of(client, f"/runs/{ended.pk}/").replace("under no legal hold", "")
+    assert "legal hold" not in text_of(client, f"/runs/{ended.pk}/data/").replace("under no legal hold", "")
 
 
 def test_an_erased_run_is_shown_without_content(house: House, ended: Run, client_of: ClientOf) -> None:
     client = client_of(house.olga)
-    assert "removed some time after" in text_of(client, f"/runs/{ended.pk}/")
+    assert "removed some time after" in text_of(client, f"/runs/{ended.pk}/data/")
     assert "for good" in text_of(client, f"/runs/{ended.pk}/erase/")
     assert send(client, f"/runs/{ended.pk}/erase/", reason="asked by the person") == 303
     approval = Approval.objects.get(run=ended)
-    for path in (f"/runs/{ended.pk}/", f"/inbox/{approval.pk}/", "/runs/", "/inbox/"):
+    for path in (
+        *(f"/runs/{ended.pk}/{part}" for part in PARTS),
+        f"/inbox/{approval.pk}/",
+        "/runs/",
+        "/inbox/",
+    ):
         assert "anna" not in text_of(client, path).replace("asked by the person", ""), path
-    page = text_of(client, f"/runs/{ended.pk}/")
+    page = text_of(client, f"/runs/{ended.pk}/data/")
     assert "asked by the person" in page
-    assert "What the checkpoints held was erased" in page
+    assert "What the checkpoints held was erased" in text_of(client, f"/runs/{ended.pk}/checkpoints/")
     for path in (f"checkpoints/{ended.head}/", "checkpoints/0/", "rewind/0/"):
         assert text_of(
             client, f"/runs/{ended.pk}/{path}", 410 if path != f"checkpoints/{ended.head}/" else 200
@@ -88,7 +94,7 @@ def test_a_compacted_run_is_shown_with_what_stays(house: House, ended: Run, clie
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("django.conf.settings.HITL_RETENTION_COMPLETED_DAYS", 0)
         operations.keep_house()
-        page = text_of(client, f"/runs/{ended.pk}/")
+        page = text_of(client, f"/runs/{ended.pk}/data/")
     assert "start, approvals, branch points and ends are kept" in page
     assert "for ever" in page
 
@@ -96,7 +102,7 @@ def test_a_compacted_run_is_shown_with_what_stays(house: House, ended: Run, clie
 def test_only_who_may_sees_the_ways_there(house: House, ended: Run, client_of: ClientOf) -> None:
     for actor in (house.vera, house.frida):
         client = client_of(actor)
-        assert f"/runs/{ended.pk}/hold/" not in text_of(client, f"/runs/{ended.pk}/")
+        assert f"/runs/{ended.pk}/hold/" not in text_of(client, f"/runs/{ended.pk}/data/")
         assert client.get(f"/runs/{ended.pk}/hold/").status_code == 403
         assert client.get(f"/runs/{ended.pk}/erase/").status_code == 403
 
@@ -104,6 +110,6 @@ def test_only_who_may_sees_the_ways_there(house: House, ended: Run, client_of: C
 def test_a_live_run_is_not_erased(house: House, ended: Run, client_of: ClientOf) -> None:
     run, _ = house.parked("asked", args={}, title="Ask")
     client = client_of(house.olga)
-    assert f"/runs/{run.pk}/erase/" not in text_of(client, f"/runs/{run.pk}/")
+    assert f"/runs/{run.pk}/erase/" not in text_of(client, f"/runs/{run.pk}/data/")
     assert send(client, f"/runs/{run.pk}/erase/", reason="asked") == 409
     assert open_approval(run).status == "open"

@@ -70,7 +70,7 @@ def test_an_operator_sets_a_priority(house: House, client_of: ClientOf, films: l
     said = text_of(olga.get(f"/runs/{films[2].pk}/"))
     assert "priority 7" in said
     assert "; 0 before it" in said
-    assert "priority changed" in said
+    assert "priority changed" in text_of(olga.get(f"/runs/{films[2].pk}/history/"))
     assert olga.post(address, {"priority": "-3"}).status_code == 303
     assert Run.objects.get(pk=films[2].pk).priority == -3
 

@@ -17,6 +17,7 @@ from runs.operations import ActionDecision, Answer
 from runs.policies import Actor
 from tests.integration.api.conftest import api_of
 from tests.integration.core.conftest import House, define, person, state_of
+from tests.kit.run_pages import PARTS
 
 __all__ = ["define"]
 
@@ -109,9 +110,18 @@ def addresses(run: Run, approval: Approval) -> list[str]:
         "/api/v1/approvals?status=decided",
         f"/api/v1/approvals/{approval.pk}",
         "/runs/",
-        f"/runs/{run.pk}/",
-        *(f"/runs/{run.pk}/checkpoints/{last}/?show={show}" for show in ("difference", "state", "update")),
+        *(f"/runs/{run.pk}/{part}" for part in PARTS),
+        *(
+            f"/runs/{run.pk}/checkpoints/{last}/?show={show}"
+            for show in ("difference", "tree", "state", "update")
+        ),
         f"/runs/{run.pk}/checkpoints/0/?show=state",
+        f"/runs/{run.pk}/checkpoints/{last}/?find=a",
+        f"/runs/{run.pk}/checkpoints/{last}/?against=0",
+        f"/runs/{run.pk}/checkpoints/{last}/state.json",
+        f"/runs/{run.pk}/data/input.json",
+        f"/runs/{run.pk}/data/output.json",
+        *(f"/runs/{run.pk}/history/{seq}.json" for seq in range(1, run.seq + 1)),
         f"/runs/{run.pk}/compare/?checkpoint=0&other_checkpoint={last}",
         "/inbox/?view=all",
         "/inbox/?view=decided",
@@ -158,6 +168,10 @@ def test_it_is_nowhere_for_others_and_there_for_who_may_see_it(
         "view=decided",
         "status=decided",
         "view=all",
+        f"/runs/{run.pk}/",  # where it stands, and the parts that hold no document
+        *(f"/{part}/" for part in ("timeline", "branches", "approvals", "effects", "others", "evidence")),
+        *("/log/", "/output.json"),
+        *(f"/history/{seq}.json" for seq in range(2, run.seq + 1)),
     )
     assert [address for address in unseen if not address.endswith((*lists, "/approvals"))] == []
 

@@ -17,6 +17,7 @@ from runs.engine import Action, Editable, Workflow
 from runs.models import Branch, Run
 from runs.policies import Actor
 from tests.integration.core.conftest import House, define, open_approval
+from tests.kit.run_pages import everything
 
 __all__ = ["define"]
 
@@ -50,8 +51,11 @@ def sale(house: House, define: Callable[..., Workflow]) -> Run:
 
 def text_of(answer: Any) -> str:
     """What a reader sees of a page."""
-    plain = re.sub(r"<[^>]+>", " ", answer.content.decode())
-    return re.sub(r"\s+", " ", plain)
+    return seen(answer.content.decode())
+
+
+def seen(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
 
 
 def queries_of(client: Client, path: str) -> int:
@@ -78,13 +82,13 @@ def test_a_fork_is_shown_made_and_linked_from_both_sides(
     assert (made.status_code, made.headers["Location"]) == (303, f"/runs/{copy.pk}/")
     house.work(copy)
     assert open_approval(copy).content["actions"][0]["args"] == {"what": "gin"}
-    assert "Origin" in text_of(olga.get(f"/runs/{copy.pk}/"))
-    assert f"/runs/{copy.pk}/" in olga.get(f"/runs/{sale.pk}/").content.decode()
+    assert "Origin" in text_of(olga.get(f"/runs/{copy.pk}/others/"))
+    assert f"/runs/{copy.pk}/" in olga.get(f"/runs/{sale.pk}/others/").content.decode()
 
 
 def test_forking_is_not_offered_to_those_who_may_not(house: House, sale: Run, client_of: ClientOf) -> None:
     frida = client_of(house.frida)
-    assert "/fork/" not in frida.get(f"/runs/{sale.pk}/").content.decode()
+    assert "/fork/" not in everything(frida, sale)
     assert frida.get(f"/runs/{sale.pk}/fork/2/").status_code == 403
     assert frida.post(f"/runs/{sale.pk}/fork/2/", {"reason": "x"}).status_code == 403
     assert client_of(house.olga).get(f"/runs/{sale.pk}/fork/{sale.head}/").status_code == 409
@@ -105,16 +109,16 @@ def test_single_calls_are_set_apart_on_the_page(house: House, sale: Run, client_
     branch = Branch.objects.get(run=sale, no=2)
     assert [place[1] for place in branch.exceptions] == ["look"]
     assert olga.post(path, {"reason": "x", "call:nonsense": "again"}).status_code == 400
-    assert "1 call made again" in text_of(olga.get(f"/runs/{sale.pk}/"))
+    assert "1 call made again" in text_of(olga.get(f"/runs/{sale.pk}/branches/"))
 
 
 def test_a_branch_is_named_on_the_page(house: House, sale: Run, client_of: ClientOf) -> None:
     olga = client_of(house.olga)
     path = f"/runs/{sale.pk}/branches/1/"
-    assert path in olga.get(f"/runs/{sale.pk}/").content.decode()
+    assert path in olga.get(f"/runs/{sale.pk}/branches/").content.decode()
     assert olga.get(path).status_code == 200
     assert olga.post(path, {"label": "<b>first</b>"}).status_code == 303
-    assert "&lt;b&gt;first&lt;/b&gt;" in olga.get(f"/runs/{sale.pk}/").content.decode()
+    assert "&lt;b&gt;first&lt;/b&gt;" in olga.get(f"/runs/{sale.pk}/branches/").content.decode()
     assert olga.post(path, {"label": "x" * 200}).status_code == 400
     assert client_of(house.vera).post(path, {"label": "x"}).status_code == 403
 
@@ -125,7 +129,7 @@ def test_two_branches_are_held_side_by_side(house: House, sale: Run, client_of: 
     house.answer(open_approval(sale), "approve", by=house.felix)
     house.work(sale)
     vera = client_of(house.vera)
-    assert "compare/?branch=1&amp;other_branch=2" in vera.get(f"/runs/{sale.pk}/").content.decode()
+    assert "compare/?branch=1&amp;other_branch=2" in vera.get(f"/runs/{sale.pk}/branches/").content.decode()
     page = text_of(vera.get(f"/runs/{sale.pk}/compare/?branch=1&other_branch=2"))
     assert "Approved by frida" in page
     assert "Approved by felix" in page

@@ -59,7 +59,7 @@ def test_parent_and_child_lead_to_each_other(house: House, flows: None, client_o
     run = house.work(house.submit("outer"))
     child = house.work(Run.objects.get(parent=run))
     client = client_of(house.vera)
-    page = client.get(f"/runs/{run.pk}/").content.decode()
+    page = client.get(f"/runs/{run.pk}/others/").content.decode()
     assert "Waiting for the child run of inner" in page
     assert f'href="/runs/{child.pk}/"' in page
     assert f'href="/runs/{run.pk}/"' in client.get(f"/runs/{child.pk}/").content.decode()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from runs.models import Approval, Run, Step, Wait
-from runs.queries import Standing
+from runs.queries import DIED, VOTES, Standing
 from runs.store import Use
 from runs.web import sentence
 
@@ -84,6 +84,23 @@ def test_running_says_at_what() -> None:
         lease_until=NOW + timedelta(seconds=20),
     )
     assert say(run("running"), steps=[step]) == "Working on pay since 3 s"
+
+
+def test_a_dead_worker_is_told_with_when_another_takes_over() -> None:
+    step = Step(
+        node="pay", status="executing", created_at=ago(minutes=2), lease_until=NOW + timedelta(seconds=12)
+    )
+    setattr(step, DIED, ago(seconds=40).isoformat())
+    assert (
+        say(run("running"), steps=[step])
+        == "Stalled at pay for 40 s: its worker died, another takes over within 12 s"
+    )
+
+
+def test_of_several_votes_that_are_needed_it_says_how_many_are_in() -> None:
+    asked = asking(quorum=2)
+    setattr(asked, VOTES, 1)
+    assert say(run("waiting"), approvals=[asked]).startswith("Waiting for finance (1 of 2) since 3 h")
 
 
 def test_a_silent_worker_is_a_stall() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from runs.models import JournalEntry, Step, Wait
-from runs.web import timeline
+from runs.tracing import Stretch
+from runs.web import timeline, windows
 from runs.web.timeline import Scale, Span
 
 T = datetime(2025, 6, 11, 12, tzinfo=UTC)
@@ -137,9 +138,60 @@ def test_no_step_makes_an_empty_picture() -> None:
     assert (made.rows, made.marks, made.now) == ([], [], None)
 
 
-def test_a_long_run_is_drawn_by_its_newest_steps() -> None:
-    made = build(*[step(f"n{n}", n, n + 1, address=str(n)) for n in range(timeline.MAX_ROWS + 7)])
-    assert (made.left_out, made.rows[0].name, made.steps) == (7, "n7", timeline.MAX_ROWS + 7)
+def strip(*tones: str, size: int = 200) -> list[Stretch]:
+    """Stretches of a window each, of which some hold a step that failed or goes on."""
+    return [
+        Stretch(
+            place * size + 1, (place + 1) * size, at(place), at(place + 1), tone == "failed", tone == "live"
+        )
+        for place, tone in enumerate(tones)
+    ]
+
+
+def windowed(first: int, *tones: str, true: bool = False) -> windows.Window:
+    return windows.window(strip(*tones), first=first, shown=200, size=200, url="/t/", true_to_time=true)
+
+
+def test_a_window_in_the_middle_leads_both_ways_and_to_the_newest() -> None:
+    made = windowed(401, "done", "failed", "done", "done", "live")
+    assert (made.first, made.last, made.every) == (401, 600, 1000)
+    assert (made.earlier, made.later, made.newest) == ("/t/?from=201", "/t/?from=601", "/t/")
+    assert [column.tone for column in made.columns] == ["done", "failed", "done", "done", "live"]
+    assert [column.here for column in made.columns] == [False, False, True, False, False]
+    assert made.columns[1].title == "steps 201 to 400, 1.0 s, 1 failed"
+
+
+def test_the_newest_window_has_nothing_later_and_a_run_that_fits_has_no_strip() -> None:
+    made = windowed(801, "done", "done", "done", "done", "done")
+    assert (made.later, made.newest) == ("", "")
+    assert windowed(1, "done").columns == []
+    assert windows.window([], first=1, shown=0, size=200, url="/t/", true_to_time=False).every == 0
+
+
+def test_a_scale_that_was_chosen_is_kept_on_the_way() -> None:
+    made = windowed(401, "done", "done", "done", "done", true=True)
+    assert made.earlier == "/t/?from=201&scale=true"
+    assert made.scales == [
+        ("Waits drawn short", "/t/?from=401", False),
+        ("True to time", "/t/?from=401&scale=true", True),
+    ]
+
+
+def test_true_to_time_draws_a_long_wait_as_long_as_it_was() -> None:
+    spans = [Span("work", at(0), at(10)), Span("people", at(10), at(990)), Span("work", at(990), at(1000))]
+    scale = Scale(spans, true=True)
+    assert scale.short == []
+    assert scale.percent(at(500)) == timeline.ROOM / 2
+
+
+def test_of_very_many_calls_of_one_step_the_rest_is_one_row() -> None:
+    entries = [
+        JournalEntry(branch=1, address="a", name=f"c{n}", started_at=at(n), ended_at=at(n + 1), result="1")
+        for n in range(timeline.MOST_CALLS + 7)
+    ]
+    made = build(step("a", 0, 100), journal=entries)
+    assert len(made.rows) == timeline.MOST_CALLS + 2
+    assert (made.rows[-1].name, made.rows[-1].took) == ("7 more calls", "7.0 s")
 
 
 # ---- lanes
