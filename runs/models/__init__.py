@@ -22,6 +22,7 @@ from runs.models.runs import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.statistics import Counted, Statistic
 
 __all__ = [
     "Absence",
@@ -32,6 +33,7 @@ __all__ = [
     "Branch",
     "Checkpoint",
     "Child",
+    "Counted",
     "Delivery",
     "Endpoint",
     "Event",
@@ -56,6 +58,7 @@ __all__ = [
     "Signal",
     "Slot",
     "Snooze",
+    "Statistic",
     "Step",
     "Stop",
     "Team",

@@ -5,6 +5,7 @@ from runs.operations.admitting import answer_call, let_in
 from runs.operations.attending import assign, extend, snooze, unassign
 from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
+from runs.operations.counting import STATISTICS_BEAT, count
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.endpoints import (
@@ -69,6 +70,7 @@ from runs.operations.working import advance, advance_alone
 
 __all__ = [
     "RETENTION_BEAT",
+    "STATISTICS_BEAT",
     "ActionDecision",
     "Answer",
     "At",
@@ -113,6 +115,7 @@ __all__ = [
     "change_endpoint",
     "compare",
     "compared_with",
+    "count",
     "create_endpoint",
     "create_project",
     "create_service_account",

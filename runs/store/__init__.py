@@ -34,6 +34,7 @@ from runs.store.connection import (
     set_lock_timeout,
     sign,
 )
+from runs.store.counting import LONGEST_SLICE, count_slice, counted_until, horizon
 from runs.store.deliveries import (
     Leased,
     Tried,
@@ -128,6 +129,7 @@ from runs.store.weights import PATCH_OVERHEAD, Weights
 __all__ = [
     "ERASED",
     "LOCK_SPACE",
+    "LONGEST_SLICE",
     "LOST",
     "MOST_LOOKED_AT",
     "NEEDS_MIGRATION",
@@ -166,6 +168,8 @@ __all__ = [
     "commit",
     "commit_call",
     "commit_step",
+    "count_slice",
+    "counted_until",
     "depth_of",
     "disable_gone",
     "disconnect",
@@ -181,6 +185,7 @@ __all__ = [
     "handed_down",
     "has_stopped_ancestor",
     "heads",
+    "horizon",
     "insert_run",
     "is_connected",
     "is_marked",

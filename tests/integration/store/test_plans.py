@@ -96,6 +96,7 @@ PARAMETERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("args_digest", "result", "effect", "key", "arguments", "undo", "message", "facts"), "x"),
     **dict.fromkeys(("patch", "snapshot", "body", "salt", "payload_hash"), b"x"),
     "used": "[]",
+    "guard": None,
     "progress": "{}",
     "runs": None,
 }
