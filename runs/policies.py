@@ -237,6 +237,12 @@ def check_watch(actor: Actor) -> None:
     _check_role(actor, KEEPERS, "see how the house does")
 
 
+def check_stats(actor: Actor) -> None:
+    """See what is counted of the project: everybody in it. It names workflows, nodes, teams and codes, never what a run holds."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "runs:read")
+
+
 def check_policy(actor: Actor, project: Project) -> None:
     """Say how long things are kept: admins."""
     check_view(actor, project.pk)

@@ -105,6 +105,11 @@ def span(value: float) -> str:
 
 
 @register.filter
+def thousands(value: int) -> str:
+    return f"{value:,}"
+
+
+@register.filter
 def size(value: int) -> str:
     return words.size(value)
 

@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 from runs.web import (
     account,
     attending,
+    dashboard,
     health,
     inbox,
     joining,
@@ -55,8 +56,10 @@ urlpatterns = [
     path("runs/<uuid:run_id>/signal/", runs.signal, name="run-signal"),
     path("runs/<uuid:run_id>/hold/", keeping.hold, name="run-hold"),
     path("runs/<uuid:run_id>/erase/", keeping.erase, name="run-erase"),
+    path("dashboard/", dashboard.dashboard, name="dashboard"),
     path("health/", health.health, name="health"),
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
+    path("live/state/dashboard", live.dashboard_state, name="live-dashboard"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
     path("live/state/notices", live.notices_state, name="live-notices"),
