@@ -422,7 +422,7 @@ class JournalEntry(models.Model):
     kind: call, or what was waited for; `first` is which of several, with its answer. An answer that makes a checkpoint is kept
     by a rewind to it: its `after` is the head before. reused_from: the branch whose entry answered it instead of the call
     being made again; 0 in a fork, for what its origin did. arguments: as canonical JSON text, cut where it is long. undo:
-    how it could be taken back, as canonical JSON text: function, args, kwargs. guard: the approval whose arguments it had to have.
+    how it could be taken back, as canonical JSON text: function, args, kwargs. guard: the approval that it needed.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address", "name", "occurrence")

@@ -56,6 +56,7 @@ from runs.operations.previewing import (
 from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
 from runs.operations.projects import create_project, rename_project
 from runs.operations.registering import register_or_stop, register_workflows
+from runs.operations.repairing import repair, repairable, run_of
 from runs.operations.signalling import Signalled, signal
 from runs.operations.staffing import be_away, be_back, set_hours
 from runs.operations.steering import cancel, edit_state, retry, rewind
@@ -162,12 +163,15 @@ __all__ = [
     "release",
     "remove_member",
     "rename_project",
+    "repair",
+    "repairable",
     "resume",
     "retry",
     "revise",
     "revoke_token",
     "rewind",
     "rotate_secret",
+    "run_of",
     "say_leaving",
     "secrets_in_force",
     "set_hours",

@@ -75,6 +75,7 @@ from runs.store.lines import (
     taken,
     uses,
 )
+from runs.store.outbox import tell
 from runs.store.reading import (
     ERASED,
     approved_digest,
@@ -233,6 +234,7 @@ __all__ = [
     "take_key",
     "taken",
     "taken_back",
+    "tell",
     "to_follow",
     "to_stop",
     "undo_at",

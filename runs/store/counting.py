@@ -16,7 +16,9 @@ from runs.models import Counted, Project, Run
 from runs.sql import statement
 
 MARGIN: Final = timedelta(seconds=2)  # a transaction is listed a moment after it has taken its time
-LONGEST_SLICE: Final = timedelta(hours=1)  # of a slice: those of a month that nobody counted must not be one transaction
+LONGEST_SLICE: Final = timedelta(
+    hours=1
+)  # of a slice: those of a month that nobody counted must not be one transaction
 KEPT_FOR: Final = timedelta(days=400)  # what is older is not counted: it would not be shown
 
 HORIZON: Final = """
@@ -68,7 +70,10 @@ def _mark() -> Counted | None:
 def _beginning() -> datetime:
     """The oldest run there is, of each project by the index of its list."""
     oldest = [
-        Run.objects.filter(project=project).order_by("created_at", "id").values_list("created_at", flat=True).first()
+        Run.objects.filter(project=project)
+        .order_by("created_at", "id")
+        .values_list("created_at", flat=True)
+        .first()
         for project in Project.objects.all()
     ]
     now = horizon()

@@ -65,16 +65,18 @@ Stack = Sequence[tuple[int, str]]  # how much, in which tone; from the bottom up
 
 def runs_over_time(bars: Sequence[Bar], wanted: Range) -> Columns:
     """What ended, by how; dashes: what began."""
-    stacks: list[Stack] = [
-        [(bar.completed, "a"), (bar.cancelled, "c"), (bar.failed, "f")] for bar in bars
-    ]
+    stacks: list[Stack] = [[(bar.completed, "a"), (bar.cancelled, "c"), (bar.failed, "f")] for bar in bars]
     titles = [
         f"{_span(bar, wanted)}: {words.some(bar.begun, 'run')} begun, {bar.completed:,} completed, {bar.failed:,} failed, "
         f"{bar.cancelled:,} cancelled"
         for bar in bars
     ]
     most = max((bar for bar in bars), key=lambda bar: bar.ended)
-    said = f"Runs that ended, at most {most.ended:,} ({_span(most, wanted)})" if most.ended else "No run has ended"
+    said = (
+        f"Runs that ended, at most {most.ended:,} ({_span(most, wanted)})"
+        if most.ended
+        else "No run has ended"
+    )
     return _columns(bars, wanted, stacks, titles, said, dashes=[bar.begun for bar in bars])
 
 
@@ -102,9 +104,15 @@ def _columns(
         dash = _y(dashes[place], top) if dashes and dashes[place] else None
         x = LEFT + every * (place + 0.15)
         columns.append(Column(x, every * 0.7, _boxes(stack, top), dash, titles[place]))
-    lines = [Tick(_y(top * part // 4, top), f"{top * part // 4:,}") for part in range(5) if top % 4 == 0 or part in (0, 4)]
+    lines = [
+        Tick(_y(top * part // 4, top), f"{top * part // 4:,}")
+        for part in range(5)
+        if top % 4 == 0 or part in (0, 4)
+    ]
     labels = [
-        Tick(LEFT + every * (place + 0.5), text) for place, bar in enumerate(bars) if (text := _label(bar.at, wanted))
+        Tick(LEFT + every * (place + 0.5), text)
+        for place, bar in enumerate(bars)
+        if (text := _label(bar.at, wanted))
     ]
     return Columns(columns, lines, labels, said)
 
@@ -190,7 +198,26 @@ class Axis:
     ticks: list[Tick]
 
 
-ROUND: Final = (1, 2, 4, 8, 20, 60, 120, 240, 480, 1_200, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 345_600, 691_200)
+ROUND: Final = (
+    1,
+    2,
+    4,
+    8,
+    20,
+    60,
+    120,
+    240,
+    480,
+    1_200,
+    3_600,
+    7_200,
+    14_400,
+    28_800,
+    86_400,
+    172_800,
+    345_600,
+    691_200,
+)
 INSIDE: Final = 96.0  # % of the width between the two ends of the axis
 
 
@@ -199,9 +226,13 @@ def latencies(rows: Mapping[str, Spread], *, nobody: str = "") -> Axis:
     longest = max((took.p95 or 0.0 for took in rows.values()), default=0.0)
     end = next((float(one) for one in ROUND if one >= longest), math.ceil(longest / 86_400) * 86_400.0)
     found = [
-        Dots(name or nobody, took, _x(took.p50 or 0.0, end), _x(took.p95 or 0.0, end)) for name, took in rows.items()
+        Dots(name or nobody, took, _x(took.p50 or 0.0, end), _x(took.p95 or 0.0, end))
+        for name, took in rows.items()
     ]
-    return Axis(found, [Tick(_x(end * part / 4, end), words.span(end * part / 4).replace(".0 ", " ") if part else "0") for part in range(5)])
+    marks = [end * part / 4 for part in range(5)]
+    return Axis(
+        found, [Tick(_x(mark, end), words.span(mark).replace(".0 ", " ") if mark else "0") for mark in marks]
+    )
 
 
 def _x(seconds: float, end: float) -> float:

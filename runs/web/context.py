@@ -10,6 +10,9 @@ from django.http import HttpRequest
 from runs import policies, queries
 from runs.models import Project
 from runs.policies import Actor
+from runs.roster import asked
+
+__all__ = ["Frame", "asked", "frame"]
 
 THEMES = ("light", "dark")
 PLACES = {
@@ -23,6 +26,7 @@ PLACES = {
     "settings": "members",
     "notification": "notifications",
     "webhook": "webhooks",
+    "workflow": "workflows",
     "delivery": "deliveries",
 }
 
@@ -98,14 +102,6 @@ class Frame:
     @cached_property
     def has_runs(self) -> bool:
         return self.actor is not None and queries.has_runs(self.actor.project.pk)
-
-
-def asked(actor: Actor) -> queries.Asked:
-    """Whom the inbox of this person is for."""
-    if not policies.DECIDERS & actor.roles:
-        return queries.Asked(actor.user, [])
-    seats = [queries.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
-    return queries.Asked(actor.user, seats)
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:

@@ -134,9 +134,7 @@ def pictures(found: Overview, opened: Open) -> dict[str, Any]:
         "steps": charts.steps_over_time(found.bars, found.range),
         "bars": list(zip(charts.spans(found.bars, found.range), found.bars, strict=True)),
         "teams": charts.latencies(dict(list(found.teams.items())[:SHOWN]), nobody=ANYBODY),
-        "outcomes": [
-            (OUTCOMES.get(name, name), count) for name, count in found.outcomes.most_common()
-        ],
+        "outcomes": [(OUTCOMES.get(name, name), count) for name, count in found.outcomes.most_common()],
         "ages": ages(opened),
         "failures": failures(found),
         "usage": [(name, spent_text(spent)) for name, spent in sorted(found.usage.items())],

@@ -15,7 +15,7 @@ from runs.engine import Workflow
 from runs.models import Statistic
 from runs.policies import Actor
 from runs.store import counting
-from tests.integration.core.conftest import House, by_sql, define, make_house, pay_flow
+from tests.integration.core.conftest import House, define, make_house, pay_flow
 
 __all__ = ["define"]
 
@@ -55,7 +55,7 @@ def test_it_shows_what_went_through(house: House, counted: None, client_of: Clie
     assert "50.0% of what ended" in page
     assert "1,200 tokens in" not in page
     assert "2,400 tokens in, 600 out, 0.5 USD" in page
-    assert 'status=failed&amp;workflow=pay&amp;error=node_error' in page
+    assert "status=failed&amp;workflow=pay&amp;error=node_error" in page
 
 
 def test_each_picture_has_its_numbers_under_it(house: House, counted: None, client_of: ClientOf) -> None:
@@ -103,3 +103,17 @@ def test_it_hears_of_changes(house: House, counted: None, client_of: ClientOf) -
     fragment = read(client, "/dashboard/", **{"HX-Request": "true", "HX-Target": "live"})
     assert "2 open now" in fragment
     assert "<html" not in fragment
+
+
+def test_a_workflow_has_its_own_page(house: House, counted: None, client_of: ClientOf) -> None:
+    client = client_of(house.vera)
+    page = read(client, "/workflows/pay/")
+    assert 'aria-label="Workflow picture"' in page
+    assert re.search(r'<th scope="row" class="mono">ask</th><td class="num">2</td>', page)
+    assert re.search(r'<th scope="row">the whole run</th><td class="num">2</td>', page)
+    assert "/runs/?workflow=pay&amp;status=failed" in page
+    assert '/workflows/pay/"' in read(client, "/workflows/")
+
+
+def test_a_workflow_that_never_was_is_not_there(house: House, client_of: ClientOf) -> None:
+    assert client_of(house.vera).get("/workflows/nothing/").status_code == 404
