@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,15 @@ from runs import operations
 from runs.engine import Workflow
 from runs.models import OperationalNote
 from runs.store import counting
-from tests.integration.api.conftest import House, api_of, checked, make_house, pay_flow
+from tests.integration.api.conftest import House, Reply, api_of, make_house, pay_flow
 from tests.integration.core.conftest import by_sql
 
 Define = Callable[..., Workflow]
+
+
+def good(reply: Reply, status: int = 200) -> Any:
+    assert reply.status == status, reply.text[:500]
+    return reply.body
 
 
 @pytest.fixture
@@ -29,7 +35,7 @@ def test_the_numbers_of_the_dashboard(house: House, flow: Workflow) -> None:
     house.work(run)
     house.parked("pay", x=2)
     operations.count()
-    told = checked(api_of(house.vera).get("stats?range=7d&workflow=pay"), 200)
+    told = good(api_of(house.vera).get("stats?range=7d&workflow=pay"))
     assert (told["total"]["begun"], told["total"]["completed"], len(told["bars"])) == (2, 1, 28)
     assert told["teams"][0]["team"] == "finance"
     assert told["teams"][0]["times"]["count"] == 1
@@ -39,8 +45,8 @@ def test_the_numbers_of_the_dashboard(house: House, flow: Workflow) -> None:
         "ask": 1,
         "after": 1,
     }
-    assert checked(api_of(make_house("other").vera).get("stats"), 200)["total"]["begun"] == 0
-    checked(api_of(house.vera).get("stats?range=1y"), 400)
+    assert good(api_of(make_house("other").vera).get("stats"))["total"]["begun"] == 0
+    good(api_of(house.vera).get("stats?range=1y"), 400)
 
 
 def test_health_says_what_does_not_hold_and_a_repair_puts_it_right(house: House, flow: Workflow) -> None:
@@ -50,16 +56,16 @@ def test_health_says_what_does_not_hold_and_a_repair_puts_it_right(house: House,
         "UPDATE runs_run SET status = 'cancelled', finished_at = now(), waiting_for = '[]' WHERE id = %s",
         run.pk,
     )
-    [broken] = checked(api.get("health"), 200)["violations"]
+    [broken] = good(api.get("health"))["violations"]
     assert (broken["rule"], broken["run"], broken["by"]) == ("ended", str(run.pk), "close")
     body = {"rule": broken["rule"], "target": broken["target"], "reason": "left over"}
-    checked(api_of(house.frida).post("health/repairs", body), 403)
-    checked(api_of(make_house("other").olga).post("health/repairs", body), 404)
-    assert checked(api.post("health/repairs", body), 200) == {"run": str(run.pk), "rule": "ended"}
-    assert checked(api.post("health/repairs", body), 409)["code"] == "nothing_to_repair"
-    assert checked(api.get("health"), 200)["violations"] == []
+    good(api_of(house.frida).post("health/repairs", body), 403)
+    good(api_of(make_house("other").olga).post("health/repairs", body), 404)
+    assert good(api.post("health/repairs", body)) == {"run": str(run.pk), "rule": "ended"}
+    assert good(api.post("health/repairs", body), 409)["code"] == "nothing_to_repair"
+    assert good(api.get("health"))["violations"] == []
     assert OperationalNote.objects.get(run=run, kind="repaired").facts["reason"] == "left over"
 
 
 def test_health_is_for_operators_and_admins(house: House) -> None:
-    checked(api_of(house.vera).get("health"), 403)
+    good(api_of(house.vera).get("health"), 403)
