@@ -111,7 +111,7 @@ def _columns(
     ]
     labels = [
         Tick(LEFT + every * (place + 0.5), text)
-        for place, bar in enumerate(bars)
+        for place, bar in enumerate(bars[:-1])  # there is no room beside the last one
         if (text := _label(bar.at, wanted))
     ]
     return Columns(columns, lines, labels, said)
@@ -231,7 +231,7 @@ def latencies(rows: Mapping[str, Spread], *, nobody: str = "") -> Axis:
     ]
     marks = [end * part / 4 for part in range(5)]
     return Axis(
-        found, [Tick(_x(mark, end), words.span(mark).replace(".0 ", " ") if mark else "0") for mark in marks]
+        found, [Tick(_x(mark, end), words.about(mark).replace(".0 ", " ") if mark else "0") for mark in marks]
     )
 
 

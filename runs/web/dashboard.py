@@ -88,8 +88,8 @@ def tiles(found: Overview, opened: Open) -> list[dict[str, str]]:
         },
         {
             "name": "Asked to decided, p50",
-            "value": words.span(decisions.p50) if decisions.p50 is not None else "none yet",
-            "note": f"p95 {words.span(decisions.p95)}" if decisions.p95 is not None else "",
+            "value": words.about(decisions.p50) if decisions.p50 is not None else "none yet",
+            "note": f"p95 {words.about(decisions.p95)}" if decisions.p95 is not None else "",
         },
         {
             "name": "Runs ended",

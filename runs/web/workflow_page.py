@@ -62,7 +62,7 @@ def tallies(nodes: Mapping[str, Node]) -> dict[str, picture.Tally]:
 
 
 def _said(node: Node) -> str:
-    half = f"p50 {words.span(node.took.p50)}" if node.took.p50 is not None else ""
+    half = f"p50 {words.about(node.took.p50)}" if node.took.p50 is not None else ""
     failed = f"{node.failed:,} failed" if node.failed else ""
     return ", ".join(part for part in (half, failed) if part)
 

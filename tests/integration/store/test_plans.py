@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import psycopg
@@ -18,8 +19,9 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from runs import queries, store
+from runs import invariants, queries, stats, store
 from runs.errors import UnknownCheckpoint
+from runs.invariants import Look
 from runs.models import Run, User
 from runs.sql import statement
 from runs.store.due import UNHINTED
@@ -38,6 +40,8 @@ BIG: Final = (
     "vote",
     "signal",
     "child",
+    "statistic",
+    "usage",
 )
 
 
@@ -120,6 +124,8 @@ RUN: Final = Run(pk=ID, branch=1, project_id=ID)
 PERSON: Final = User(pk=1, username="x")
 ASKED: Final = queries.Asked(PERSON, [queries.AskedSeat(PERSON, frozenset({"a"}), reviewer=True)])
 
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
 NAMED: Final = {
     "commit_step": Named(sql("commit_step"), "runs_step_pkey"),
     "commit_call": Named(sql("commit_call"), "runs_step_pkey"),
@@ -153,6 +159,11 @@ NAMED: Final = {
     ),
     "signals": Named(orm(lambda: queries.signals(ID, after=0, limit=50)), "signal_number_once"),
     "forks": Named(orm(lambda: queries.forks_of(ID)), "run_of_origin", sorts=True),
+    "statistics": Named(
+        orm(lambda: stats.overview(ID, stats.RANGES["30d"], now=NOW)), "statistic_once", sorts=True
+    ),
+    "open by age": Named(orm(lambda: stats.open_now(ID, NOW)), "approval_open"),
+    "guarded calls": Named(orm(lambda: rule("decided")), "journal_guarded", sorts=True),
     "children": Named(orm(lambda: queries.children_of(ID)), "child_by_place", sorts=True),
 }
 
@@ -165,7 +176,7 @@ OTHERS: Final = {
     "run_live_by_version": "how many live runs there are of each version",
     "approval_to_remind": "whom to remind, at every look of the sweeper",
     "runs_vote_in_place_of_id_": "a person in whose place somebody has voted cannot be deleted",
-    "approval_open": "open approvals in the order of their opening, for the API",
+    "event_by_time": "what has happened since the last time, for the statistics",
     "runs_approval_run_id_": "a run's approvals, also those that are closed",
     "runs_approval_previous_id_": "what was asked since, from the card of an earlier approval",
     "run_ended": "retention, oldest first",
@@ -173,9 +184,16 @@ OTHERS: Final = {
     "runs_run_requester_id_": "a person who has asked for runs cannot be deleted",
     "runs_wait_run_id_": "a run's waits, also those that are closed",
     "wait_closed": "retention",
+    "statistic_by_age": "retention",
+    "usage_by_time": "what was used since the last time, for the statistics",
+    "runs_usage_run_id_": "what a run used",
     "signal_by_name": "free signals of one name, of runs that get many of others",
     "runs_vote_user_id_": "a person who has voted cannot be deleted",
 }
+
+
+def rule(key: str) -> None:
+    invariants.BY_KEY[key].find(Look(ID))
 
 
 def read(no: int) -> None:
@@ -253,3 +271,24 @@ def test_every_index_of_a_big_table_is_there_for_a_query(house: House) -> None:
     assert unexplained == set()
     gone = {other for other in OTHERS if not any(name.startswith(other) for name in there)}
     assert gone == set()
+
+
+# Years of history in the order in which it was written; the last minute of it is a page or two.
+HISTORY: Final = """
+    INSERT INTO runs_event (run_id, seq, kind, branch, epoch, node, address, actor, at, payload_hash, hash)
+    SELECT gen_random_uuid(), 1, 'step_completed', 1, 1, '', '', '', now() - (100000 - n) * interval '1 minute', '', ''
+    FROM generate_series(1, 100000) n
+"""
+
+
+def test_what_has_happened_since_is_found_without_reading_the_history(untouched: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(HISTORY)
+        cursor.execute("SELECT brin_summarize_new_values('event_by_time')")
+        cursor.execute("ANALYZE runs_event")
+    plan = explained(
+        statement("count_slice"),
+        {"since": datetime.now(UTC) - timedelta(minutes=1), "until": datetime.now(UTC)},
+    )
+    assert "event_by_time" in shape_of(plan)
+    assert "all of runs_event" not in shape_of(plan)
