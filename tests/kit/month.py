@@ -30,7 +30,7 @@ WITH moment AS (
 )
 INSERT INTO runs_statistic
   (project_id, grain, at, workflow, kind, name, spread, count, seconds, model_tokens_in, model_tokens_out, cost)
-SELECT (SELECT id FROM runs_project WHERE slug = 'demo'), grain, date_trunc(grain, at, 'UTC'), workflow, kind, name, spread,
+SELECT (SELECT id FROM runs_project ORDER BY slug LIMIT 1), grain, date_trunc(grain, at, 'UTC'), workflow, kind, name, spread,
   sum(count), 0, sum(given), sum(got), sum(cost)
 FROM hourly, (VALUES ('hour'), ('day')) grains (grain) WHERE count > 0
 GROUP BY 1, 2, 3, 4, 5, 6, 7
