@@ -181,7 +181,7 @@ def hostile_pages(stack: Stack) -> Pages:
     ended, _ = asked(site, title="T" * 300, facts={"long": "x" * 600})
     site.approve(ended)
     site.wait(ended)
-    _month(stack, first="approving", team="T" * 60, code="<b>\u202ecode" + "x" * 80)
+    _month(stack, first="one", team="T" * 60, code="<b>\u202ecode" + "x" * 80)
     broken = [asked(site, args={"amount": number}, title="Pay")[0] for number in (1, 2)]
     stack.sql("UPDATE runs_wait SET closed_at = now() WHERE run_id = %s RETURNING id", [broken[0]])
     stack.sql(ENDED_BY_HAND, [broken[1]])

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
 
 from runs import operations
@@ -16,9 +17,12 @@ from runs.models import Statistic
 from runs.policies import Actor
 from runs.store import counting
 from tests.integration.core.conftest import House, define, make_house, pay_flow
+from tests.integration.web.test_queries import count
+from tests.kit import month
 
 __all__ = ["define"]
 
+PAGES = ("/dashboard/", "/dashboard/?range=30d", "/workflows/pay/")
 ClientOf = Callable[[Actor], Client]
 
 
@@ -117,3 +121,16 @@ def test_a_workflow_has_its_own_page(house: House, counted: None, client_of: Cli
 
 def test_a_workflow_that_never_was_is_not_there(house: House, client_of: ClientOf) -> None:
     assert client_of(house.vera).get("/workflows/nothing/").status_code == 404
+
+
+def test_it_makes_the_same_few_queries_however_much_there_is(
+    house: House, counted: None, client_of: ClientOf
+) -> None:
+    client = client_of(house.frida)
+    few = [count(client, path) for path in PAGES]
+    names = {**month.NAMES, "first": "pay"}
+    with connection.cursor() as cursor:
+        cursor.execute(month.MONTH, names)
+    house.parked("pay", x=5)
+    assert [count(client, path) for path in PAGES] == few
+    assert max(few) <= 14, few
