@@ -56,7 +56,7 @@ from runs.operations.previewing import (
 from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
 from runs.operations.projects import create_project, rename_project
 from runs.operations.registering import register_or_stop, register_workflows
-from runs.operations.repairing import repair, repairable, run_of
+from runs.operations.repairing import left_over, repair, repairable, run_of
 from runs.operations.signalling import Signalled, signal
 from runs.operations.staffing import be_away, be_back, set_hours
 from runs.operations.steering import cancel, edit_state, retry, rewind
@@ -142,6 +142,7 @@ __all__ = [
     "keep_house",
     "label_branch",
     "leave",
+    "left_over",
     "let_in",
     "limit_project",
     "link_token",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Final
 
+from django.db.models import QuerySet
+
 from runs import dispatch, invariants, policies, store
 from runs.engine.canonical import Json
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
@@ -56,17 +58,31 @@ def run_of(rule: Rule, target: uuid.UUID) -> uuid.UUID:
     return found
 
 
+def _left(run: Run) -> tuple[QuerySet[Step], QuerySet[Wait], QuerySet[Approval]]:
+    """What a run has open: its live steps, waits and approvals."""
+    return (
+        Step.objects.filter(run=run, status__in=LIVE_STEPS),
+        Wait.objects.filter(run=run, closed_at=None),
+        Approval.objects.filter(run=run, status=ApprovalStatus.OPEN),
+    )
+
+
+def left_over(run: Run) -> tuple[int, int, int]:
+    """How many steps, waits and approvals closing what is left would close. Three queries."""
+    steps, waits, approvals = _left(run)
+    return steps.count(), waits.count(), approvals.count()
+
+
 def _close(run: Run, target: uuid.UUID) -> dict[str, Json]:
     """Close what a run that has ended still owns."""
-    moment = store.now()
-    steps = Step.objects.filter(run=run, status__in=LIVE_STEPS).update(
-        status=StepStatus.CANCELLED, token=None, lease_until=None, ended_at=moment
-    )
-    waits = Wait.objects.filter(run=run, closed_at=None).update(closed_at=moment)
-    approvals = Approval.objects.filter(run=run, status=ApprovalStatus.OPEN).update(
-        status=ApprovalStatus.CANCELLED, closed_at=moment, closed_reason="run_ended", outcome=""
-    )
-    return {"steps": steps, "waits": waits, "approvals": approvals}
+    moment, (steps, waits, approvals) = store.now(), _left(run)
+    return {
+        "steps": steps.update(status=StepStatus.CANCELLED, token=None, lease_until=None, ended_at=moment),
+        "waits": waits.update(closed_at=moment),
+        "approvals": approvals.update(
+            status=ApprovalStatus.CANCELLED, closed_at=moment, closed_reason="run_ended", outcome=""
+        ),
+    }
 
 
 def _move(run: Run, target: uuid.UUID) -> dict[str, Json]:

@@ -88,10 +88,17 @@ def _repair_page(
         "run": run,
         "target": target,
         "found": invariants.broken(known, run.pk, target),
+        "left": _left_over(run) if known.by == "close" else "",
         "button": BUTTONS[known.by],
         "reason": request.POST.get("reason", ""),
     }
     return draw(request, "health/repair.html", shown, error)
+
+
+def _left_over(run: Run) -> str:
+    steps, waits, approvals = operations.left_over(run)
+    told = [words.some(steps, "step"), words.some(waits, "wait"), words.some(approvals, "open approval")]
+    return words.listing(told)
 
 
 @forms(_repair_page)

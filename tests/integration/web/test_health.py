@@ -56,7 +56,9 @@ def test_a_button_leads_to_what_it_comes_to_and_puts_it_right(
     client = client_of(house.olga)
     address = f"/health/repair/ended/{run.pk}/"
     assert f'href="{address}"' in client.get("/health/").content.decode()
-    assert "A run that has ended owns nothing." in client.get(address).content.decode()
+    look = client.get(address).content.decode()
+    assert "A run that has ended owns nothing." in look
+    assert "Here: 1 step, 1 wait and 1 open approval." in look
     assert client.post(address, {"reason": ""}).status_code == 422
     done = client.post(address, {"reason": "left over"}, follow=True)
     assert done.redirect_chain == [("/health/", 303)]
