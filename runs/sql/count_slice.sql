@@ -1,17 +1,21 @@
 -- Count what happened from one instant to another into hours and days.
 -- Guarantees: each event and each use of a model is counted in the one slice that its time is in, whichever bucket that adds
 -- to; whoever runs it holds the row of `runs_counted` and moves it in the same transaction, so once. Complete only for a slice
--- that ends before every transaction under way began (`store.horizon`). Found by time alone: a block range index, which
--- costs a step nothing.
-WITH slice AS MATERIALIZED (
-  SELECT event.run_id, event.branch, event.address, event.node, event.kind, event.at,
-    run.project_id, run.workflow, run.created_at,
-    CASE WHEN event.kind IN ('run_failed', 'approval_decided') THEN event.payload::json END AS told
-  FROM runs_event event JOIN runs_run run ON run.id = event.run_id
-  WHERE event.at >= %(since)s AND event.at < %(until)s AND event.kind IN (
+-- that ends before every transaction under way began (`store.horizon`). Found by time alone, before anything is joined: by block
+-- range indexes, which cost a step nothing.
+WITH happened AS MATERIALIZED (
+  SELECT run_id, branch, address, node, kind, at,
+    CASE WHEN kind IN ('run_failed', 'approval_decided') THEN payload::json END AS told
+  FROM runs_event
+  WHERE at >= %(since)s AND at < %(until)s AND kind IN (
     'run_submitted', 'run_forked', 'run_completed', 'run_failed', 'run_cancelled', 'step_completed', 'step_failed',
     'approval_decided'
   )
+), spent AS MATERIALIZED (
+  SELECT run_id, at, currency, model_tokens_in, model_tokens_out, cost FROM runs_usage
+  WHERE at >= %(since)s AND at < %(until)s
+), slice AS MATERIALIZED (
+  SELECT happened.*, run.project_id, run.workflow, run.created_at FROM happened JOIN runs_run run ON run.id = run_id
 ), decided AS MATERIALIZED (
   SELECT slice.*, asked.teams, extract(epoch FROM slice.at - asked.opened_at)::float8 AS took,
     told ->> 'reason' = 'timeout' AS by_clock,
@@ -43,9 +47,8 @@ WITH slice AS MATERIALIZED (
   SELECT project_id, workflow, at, 'team', team, took
   FROM decided, unnest(CASE WHEN teams = '{}' THEN '{""}' ELSE teams END) team WHERE NOT by_clock
 ), used AS (
-  SELECT run.project_id, run.workflow, used.at, used.currency, used.model_tokens_in, used.model_tokens_out, used.cost
-  FROM runs_usage used JOIN runs_run run ON run.id = used.run_id
-  WHERE used.at >= %(since)s AND used.at < %(until)s
+  SELECT run.project_id, run.workflow, spent.at, spent.currency, spent.model_tokens_in, spent.model_tokens_out, spent.cost
+  FROM spent JOIN runs_run run ON run.id = spent.run_id
 ), counted AS (
   SELECT project_id, workflow, at, kind, name,
     CASE WHEN took IS NULL THEN -1
