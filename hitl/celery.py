@@ -17,7 +17,7 @@ from django.conf import settings
 
 from hitl.logging import begin, current
 from runs import workflows
-from runs.dispatch import RETENTION
+from runs.dispatch import COUNT, RETENTION
 from runs.engine.limits import DEFAULT_QUEUE
 
 REQUEST = "hitl_request"  # message header
@@ -43,7 +43,10 @@ app.conf.update(
     task_default_exchange="",
     task_default_routing_key=DEFAULT_QUEUE,
     # Slow housekeeping only; what must not be late belongs to the sweeper.
-    beat_schedule={"retention": {"task": RETENTION, "schedule": 600.0, "options": {"expires": 600}}},
+    beat_schedule={
+        "retention": {"task": RETENTION, "schedule": 600.0, "options": {"expires": 600}},
+        "statistics": {"task": COUNT, "schedule": 30.0, "options": {"expires": 30}},
+    },
     timezone="UTC",
 )
 app.autodiscover_tasks(["runs"])

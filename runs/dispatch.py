@@ -27,6 +27,7 @@ ADVANCE: Final = "runs.advance"
 WAKE_PARENT: Final = "runs.wake_parent"
 LET_IN: Final = "runs.let_in"
 RETENTION: Final = "runs.retention"
+COUNT: Final = "runs.count"
 CHANGES: Final = "hitl:changes"  # the channel that open pages hear
 BETWEEN: Final = 0.1  # seconds between two announcements of one run from its own steps
 CALLED: Final = "hitl:called:"  # before a queue's name: the call that lies in it

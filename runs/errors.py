@@ -350,6 +350,12 @@ class StepExecuting(Conflict):
     code = "step_executing"
 
 
+class NothingToRepair(Conflict):
+    """What was to be put right is right by now."""
+
+    code = "nothing_to_repair"
+
+
 class NothingToRun(Conflict):
     """Nothing is left to run at this checkpoint."""
 

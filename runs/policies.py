@@ -237,6 +237,19 @@ def check_watch(actor: Actor) -> None:
     _check_role(actor, KEEPERS, "see how the house does")
 
 
+def check_repair(actor: Actor, run: Run) -> None:
+    """Put right what must hold of a run and does not: operators."""
+    check_view(actor, run.project_id)
+    check_scope(actor, "runs:operate")
+    _check_role(actor, OPERATORS, "repair runs")
+
+
+def check_stats(actor: Actor) -> None:
+    """See what is counted of the project: everybody in it. It names workflows, nodes, teams and codes, never what a run holds."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "runs:read")
+
+
 def check_policy(actor: Actor, project: Project) -> None:
     """Say how long things are kept: admins."""
     check_view(actor, project.pk)
@@ -394,6 +407,10 @@ def can_keep(actor: Actor, run: Run) -> bool:
 
 def can_watch(actor: Actor) -> bool:
     return can(check_watch, actor)
+
+
+def can_repair(actor: Actor, run: Run) -> bool:
+    return can(check_repair, actor, run)
 
 
 def can_prioritise(actor: Actor, run: Run) -> bool:

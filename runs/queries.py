@@ -957,29 +957,32 @@ class VersionRow:
     refused: dict[str, Json] | None = None
 
 
-def versions(project_id: UUID) -> dict[str, list[VersionRow]]:
-    """Every version of every workflow that was ever registered or that live runs are at, the newest first. Three queries."""
-    live = Run.objects.filter(project=project_id, finished_at=None).order_by()
+def versions(project_id: UUID, name: str | None = None) -> dict[str, list[VersionRow]]:
+    """Every version of every workflow (or the named one) that was ever registered or that live runs are at, the newest first.
+    Three queries."""
+    which = Q() if name is None else Q(workflow=name)
+    live = Run.objects.filter(which, project=project_id, finished_at=None).order_by()
     counts = live.values_list("workflow", "workflow_version").annotate(Count("pk"))
-    runs_at = {(name, version): count for name, version, count in counts}
-    rows = {(row.name, row.version): row for row in WorkflowVersion.objects.defer("shape")}
+    runs_at = {(flow, version): count for flow, version, count in counts}
+    known = WorkflowVersion.objects.filter(Q() if name is None else Q(name=name)).defer("shape")
+    rows = {(row.name, row.version): row for row in known}
     code = store.code_of_workers()
-    newest = {flow.name: flow.version for flow in workflows.every()}
+    newest = {one.name: one.version for one in workflows.every()}
     found: dict[str, list[VersionRow]] = defaultdict(list)
-    for name, version in sorted(rows.keys() | runs_at.keys(), key=lambda one: order(one[1]), reverse=True):
-        row = rows.get((name, version))
-        at = store.At(name, version, row.fingerprint if row else "")
-        found[name].append(
+    for flow, version in sorted(rows.keys() | runs_at.keys(), key=lambda one: order(one[1]), reverse=True):
+        row = rows.get((flow, version))
+        at = store.At(flow, version, row.fingerprint if row else "")
+        found[flow].append(
             VersionRow(
-                name,
+                flow,
                 version,
                 at.fingerprint,
                 row.registered_at if row else None,
-                runs_at.get((name, version), 0),
-                workflows.pinned(name, version, at.fingerprint, lenient=settings.DEBUG) is not None,
+                runs_at.get((flow, version), 0),
+                workflows.pinned(flow, version, at.fingerprint, lenient=settings.DEBUG) is not None,
                 code.newest is not None and code.has_code(at),
-                newest.get(name) == base_of(version),
-                workflows.reachable(name, version),
+                newest.get(flow) == base_of(version),
+                workflows.reachable(flow, version),
                 row.refused if row else None,
             )
         )

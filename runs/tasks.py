@@ -13,7 +13,7 @@ from celery import shared_task, signals
 from django.conf import settings
 
 from runs import operations, store
-from runs.dispatch import ADVANCE, LET_IN, RETENTION, WAKE_PARENT
+from runs.dispatch import ADVANCE, COUNT, LET_IN, RETENTION, WAKE_PARENT
 
 
 @shared_task(name=ADVANCE, ignore_result=True)
@@ -35,6 +35,11 @@ def let_in(queue: str, mark: str) -> None:
 def keep_house() -> None:
     if settings.HITL_RETENTION:
         operations.keep_house()
+
+
+@shared_task(name=COUNT, ignore_result=True)
+def count() -> None:
+    operations.count()
 
 
 @signals.worker_init.connect

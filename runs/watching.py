@@ -1,22 +1,24 @@
-"""What somebody on call asks first: which parts answer, who works on what, which runs are stuck and why, and whether what must
-hold does. Reads only, each a bounded query; runs of other projects are counted, never shown.
+"""What somebody on call asks first: which parts answer, who works on what, what lies in the queues, which runs are stuck and why,
+and how deliveries go. Reads only, each a bounded query; runs of other projects are counted, never shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, QuerySet
 
 from runs import dispatch, store, workflows
-from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
-from runs.models import Approval, Run, ServiceBeat, Step, Wait, WorkerChild
+from runs.engine.status import RunStatus, StepStatus
+from runs.models import Delivery, Endpoint, Run, ServiceBeat, Step, Wait, WorkerChild
+from runs.models.delivery import BLOCKED, DEAD, PENDING
+from runs.models.runs import IN_LINE
 
 SHOWN: Final = 20  # rows of a list
+COUNTED: Final = 1_000  # counting stops here
 FORGOTTEN_AFTER: Final = timedelta(seconds=20)  # a ready step that nobody took
 SILENT_AFTER: Final = timedelta(seconds=5)  # past the end of a lease
 LATE_AFTER: Final = timedelta(seconds=20)  # past a due time
@@ -42,6 +44,12 @@ SENDER: Final = Service(
 HOUSEKEEPING: Final = Service(
     "retention", "Housekeeping", timedelta(hours=1), "celery -A hitl beat"
 )  # ten minutes
+STATISTICS: Final = Service(
+    "statistics", "Statistics", timedelta(minutes=5), "celery -A hitl beat"
+)  # twice a minute
+
+
+SERVICES: Final = (SWEEPER, SENDER, HOUSEKEEPING, STATISTICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +76,15 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """A run that should go on and does not. reason: what holds it; help: what somebody can do."""
+    """A run that should go on and does not. reason: what holds it; help: what somebody can do; way: the action that does
+    it, if it is one of the run's (`migrate`, `rewind`)."""
 
     run: Run
     node: str
     since: datetime
     reason: str
     help: str
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that must never be. rule: what must hold; repair: what puts it right."""
-
-    rule: str
-    run: Run
-    repair: str
+    way: Literal["", "migrate", "rewind"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +95,6 @@ class Part:
     well: bool
     said: str
     help: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What must hold of every run of a project, and how to find the runs of which it does not."""
-
-    says: str
-    broken: Callable[[QuerySet[Run]], QuerySet[Run]]
-    repair: str
 
 
 def parts() -> list[Part]:
@@ -119,8 +111,65 @@ def parts() -> list[Part]:
             said=f"{alive} process{'' if alive == 1 else 'es'}",
             help="" if alive else "No worker runs: nothing goes on. Start one: celery -A hitl worker",
         ),
-        *(_part(_seen(service, beats.get(service.beat), now)) for service in (SWEEPER, SENDER, HOUSEKEEPING)),
+        *(_part(_seen(service, beats.get(service.beat), now)) for service in SERVICES),
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """A queue of the workers. hints: in the broker, None if it does not answer; in_line: runs that were not let in yet,
+    counted up to `COUNTED`."""
+
+    name: str
+    hints: int | None
+    in_line: int
+
+    @property
+    def said_in_line(self) -> str:
+        return _up_to(self.in_line)
+
+
+def queues() -> list[QueueRow]:
+    """What lies in each queue, of all projects. A query and a question to Redis each."""
+    return [
+        QueueRow(name, dispatch.hints([name]), Run.objects.filter(IN_LINE, queue=name)[:COUNTED].count())
+        for name in workflows.queues()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How the deliveries of a project go, each counted up to `COUNTED`. late: due for a while and not tried; endpoints: those
+    that were disabled because nothing arrived."""
+
+    pending: int
+    late: int
+    dead: int
+    blocked: int
+    endpoints: int
+
+    @property
+    def rows(self) -> list[tuple[str, str, str]]:
+        """What, how many, and which status of the list of deliveries has them."""
+        return [
+            ("on their way", _up_to(self.pending), PENDING),
+            ("due, and nobody sends them", _up_to(self.late), PENDING),
+            ("given up", _up_to(self.dead), DEAD),
+            ("blocked: the address is not allowed", _up_to(self.blocked), BLOCKED),
+        ]
+
+
+def deliveries(project_id: UUID) -> Sent:
+    """Five queries."""
+    rows = Delivery.objects.filter(project=project_id)
+    late = rows.filter(status=PENDING, token=None, due_at__lt=store.now() - LATE_AFTER)
+    disabled = Endpoint.objects.filter(project=project_id, disabled_at__isnull=False, deleted_at=None)
+    each = {status: rows.filter(status=status)[:COUNTED].count() for status in (PENDING, DEAD, BLOCKED)}
+    return Sent(each[PENDING], late[:COUNTED].count(), each[DEAD], each[BLOCKED], disabled.count())
+
+
+def _up_to(count: int) -> str:
+    return f"{count:,}{'+' if count >= COUNTED else ''}"
 
 
 def look(service: Service) -> Seen:
@@ -176,16 +225,6 @@ def stuck(project_id: UUID) -> list[Stuck]:
     return sorted(found, key=lambda one: one.since)
 
 
-def violations(project_id: UUID) -> list[Violation]:
-    """What must hold and does not, a query a rule."""
-    runs = Run.objects.filter(project=project_id)
-    return [
-        Violation(rule.says, run, rule.repair)
-        for rule in RULES
-        for run in rule.broken(runs).order_by("created_at")[:SHOWN]
-    ]
-
-
 # ---- stuck runs
 
 
@@ -199,7 +238,8 @@ def _silent(project_id: UUID, *, before: datetime) -> list[Stuck]:
             step.node,
             step.lease_until,
             "its worker does not renew its lease, and nobody has taken the step over",
-            "Look whether the sweeper runs: it takes steps over.",
+            "Look whether the sweeper runs: it takes steps over. A rewind to its head does it by hand.",
+            "rewind",
         )
         for step in rows.order_by("lease_until")[:SHOWN]
         if step.lease_until
@@ -255,6 +295,7 @@ def _without_code(project_id: UUID) -> list[Stuck]:
             wait.opened_at,
             f"no worker has version {wait.run.workflow_version} of its workflow any more",
             "Its page has the three ways out: that version again, a migration, a rewind.",
+            "migrate",
         )
         for wait in rows.select_related("run").order_by("opened_at")[:SHOWN]
     ]
@@ -265,68 +306,3 @@ def _marks(run: OuterRef) -> QuerySet[Wait]:
 
 
 _WAITED: Final = {"approval": "approval", "retry": "retry", "timer": "timer", "signal": "wait for a signal"}
-
-
-# ---- what must hold
-
-
-def _steps(*statuses: str) -> QuerySet[Step]:
-    return Step.objects.filter(run=OuterRef("pk"), branch=OuterRef("branch"), status__in=statuses)
-
-
-def _waits() -> QuerySet[Wait]:
-    return Wait.objects.filter(run=OuterRef("pk"), closed_at=None).exclude(kind=store.NEEDS_MIGRATION)
-
-
-def _approvals() -> QuerySet[Approval]:
-    return Approval.objects.filter(run=OuterRef("pk"), status=ApprovalStatus.OPEN)
-
-
-def _waits_for_nothing(runs: QuerySet[Run]) -> QuerySet[Run]:
-    return runs.filter(~Exists(_waits()), status=RunStatus.WAITING)
-
-
-def _has_nothing_to_do(runs: QuerySet[Run]) -> QuerySet[Run]:
-    live = _steps(*LIVE_STEPS)
-    return runs.filter(~Exists(live), status__in=[*RUNS_AT_WORK, RunStatus.WAITING])
-
-
-def _owns_after_its_end(runs: QuerySet[Run]) -> QuerySet[Run]:
-    owns = Exists(_steps(*LIVE_STEPS)) | Exists(_waits()) | Exists(_approvals())
-    return runs.filter(owns, status__in=TERMINAL)
-
-
-def _asks_without_waiting(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """An approval that nobody waits for: an answer to it would be lost."""
-    lonely = _approvals().filter(
-        ~Exists(
-            Wait.objects.filter(
-                run=OuterRef("run"), address=OuterRef("address"), branch=OuterRef("branch"), closed_at=None
-            )
-        )
-    )
-    return runs.filter(Exists(lonely)).exclude(status__in=TERMINAL)
-
-
-def _waits_without_asking(runs: QuerySet[Run]) -> QuerySet[Run]:
-    """A wait for people whom nobody has asked."""
-    lonely = _waits().filter(
-        ~Exists(
-            Approval.objects.filter(
-                run=OuterRef("run"), address=OuterRef("address"), status=ApprovalStatus.OPEN
-            )
-        ),
-        kind="approval",
-    )
-    return runs.filter(Exists(lonely)).exclude(status__in=TERMINAL)
-
-
-REWIND: Final = "Rewind it to its head: what is to do there is made anew."
-CANCEL: Final = "Rewind it to its head, which closes what is left, or cancel it."
-RULES: Final[Sequence[Rule]] = (
-    Rule("A run that waits, waits for something", _waits_for_nothing, REWIND),
-    Rule("A live run has a step to do", _has_nothing_to_do, REWIND),
-    Rule("A run that has ended owns nothing", _owns_after_its_end, CANCEL),
-    Rule("An open approval is waited for", _asks_without_waiting, REWIND),
-    Rule("A wait for people has asked them", _waits_without_asking, REWIND),
-)

@@ -22,7 +22,7 @@ from tests.browser.asks import asked
 from tests.browser.conftest import PHONE, WIDE
 from tests.browser.test_hostile import hostile
 from tests.browser.test_run_page import LENGTHEN
-from tests.kit import chromium
+from tests.kit import chromium, month
 from tests.kit.run_pages import PARTS
 from tests.kit.servers import Servers
 from tests.kit.stack import APPS, Stack
@@ -130,6 +130,7 @@ def empty(stack: Stack) -> Pages:
         "runs": "/runs/",
         "tokens": "/tokens/",
         "workflows": "/workflows/",
+        "dashboard": "/dashboard/",
         "sign-in": "/sign-in/",
         "guide": "/styleguide",
     }
@@ -142,6 +143,7 @@ def demo(stack: Stack) -> Pages:
     until(lambda: len(_open(stack)) >= 4, seconds=60, what="every demo run waits")
     change, refund = (_open(stack, workflow)[0] for workflow in ("sql_change", "refund"))
     run = stack.sql("SELECT run_id FROM runs_approval WHERE id = %s", [change])[0]["run_id"]
+    _month(stack)
     return {
         "inbox": "/inbox/",
         "sql": f"/inbox/{change}/",
@@ -163,6 +165,12 @@ def demo(stack: Stack) -> Pages:
         "runs": "/runs/",
         "run": f"/runs/{run}/",
         "run-data": f"/runs/{run}/data/",
+        "dashboard": "/dashboard/",
+        "dashboard-week": "/dashboard/?range=7d",
+        "dashboard-month": "/dashboard/?range=30d&workflow=refund",
+        "workflow": "/workflows/refund/",
+        "workflows": "/workflows/",
+        "health": "/health/",
         "members": "/members/",
         "member": "/members/frida/",
         "service": "/members/shop/",
@@ -180,7 +188,14 @@ def hostile_pages(stack: Stack) -> Pages:
     ended, _ = asked(site, title="T" * 300, facts={"long": "x" * 600})
     site.approve(ended)
     site.wait(ended)
+    _month(stack, first="one", team="T" * 60, code="<b>\u202ecode" + "x" * 80)
+    broken = [asked(site, args={"amount": number}, title="Pay")[0] for number in (1, 2)]
+    stack.sql("UPDATE runs_wait SET closed_at = now() WHERE run_id = %s RETURNING id", [broken[0]])
+    stack.sql(ENDED_BY_HAND, [broken[1]])
     pages = {
+        "dashboard": "/dashboard/?range=30d",
+        "health": "/health/",
+        "repair": f"/health/repair/ended/{broken[1]}/",
         "inbox": "/inbox/?view=open",
         "narrowed": "/inbox/?view=open&choose=yes&tool=%3Cb%3E%E2%80%AEx&team=finance&requester=shop&due=none",
         "missing": "/no/such/page/",
@@ -276,6 +291,17 @@ def steered(stack: Stack) -> Pages:
         "bulk": "/runs/bulk/?verb=cancel",
         "bulk-rewind": "/runs/bulk/?verb=rewind&node=draft",
     }
+
+
+ENDED_BY_HAND: Final = """
+    UPDATE runs_run SET status = 'cancelled', finished_at = now(), waiting_for = '[]' WHERE id = %s RETURNING id
+"""
+
+
+def _month(stack: Stack, **names: str) -> None:
+    """What a busy project has counted, up to now."""
+    stack.sql(month.MONTH, {**month.NAMES, **names})
+    stack.sql(month.UNTIL_NOW)
 
 
 def _first_delivery(stack: Stack) -> str:

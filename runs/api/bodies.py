@@ -503,6 +503,14 @@ class HoldBody(Body):
     reason: Text
 
 
+class RepairBody(Body):
+    """What is put right: a violation as `GET /health` names it, and why."""
+
+    rule: Annotated[str, Field(max_length=40)]
+    target: Annotated[UUID, Field(strict=False)]
+    reason: Text
+
+
 class EraseBody(Body):
     """Why the content of a run is erased. The reason stays: nothing that is to be erased belongs in it."""
 

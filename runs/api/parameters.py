@@ -57,6 +57,18 @@ class WorkflowList(Query):
     ] = False
 
 
+class StatsQuery(Query):
+    """Over which time, and of what."""
+
+    range: Annotated[
+        Literal["24h", "7d", "30d"],
+        Field(description="In bars of an hour, of six, of a day; the last one is under way."),
+    ] = "24h"
+    workflow: Annotated[
+        str | None, Field(max_length=100, description="Only of this one, and then by node, too.")
+    ] = None
+
+
 class Wait(Query):
     """How long a run may be waited for."""
 

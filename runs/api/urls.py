@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from runs.api import attending, docs, people, steering, viewing, views, webhooks
+from runs.api import attending, docs, people, steering, viewing, views, watching, webhooks
 from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
@@ -57,6 +57,9 @@ ROUTES: dict[str, type[Endpoint]] = {
     "deliveries/<any_uuid:id>": webhooks.DeliveryDetail,
     "deliveries/<any_uuid:id>/redeliver": webhooks.Redeliver,
     "workflows": views.Workflows,
+    "stats": watching.Stats,
+    "health": watching.Health,
+    "health/repairs": watching.Repairs,
     "project": people.ProjectDetail,
     "members": people.Members,
     "members/<str:username>": people.MemberDetail,

@@ -100,6 +100,7 @@ class Request:
             arguments=self.arguments,
             used=tuple(used),
             undo=self.undo,
+            guard=self.options.guarded_by.approval_id if self.options.guarded_by else "",
         )
 
 

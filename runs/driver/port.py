@@ -74,7 +74,7 @@ class Call:
     """A call about to be committed. `result` is canonical JSON text; `took` in seconds.
 
     arguments: their canonical JSON text, cut where it is long. used: what it used of paid models. undo: how it could be
-    undone, as canonical JSON text; empty if nothing was said.
+    undone, as canonical JSON text; empty if nothing was said. guard: the approval whose arguments it had to have.
     """
 
     name: str
@@ -88,6 +88,7 @@ class Call:
     arguments: str = ""
     used: Sequence[Used] = ()
     undo: str = ""
+    guard: str = ""
 
 
 @dataclass(frozen=True, slots=True)

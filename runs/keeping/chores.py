@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from django.contrib.sessions.models import Session
 from django.db import connection, models
-from django.db.models import Exists, F, IntegerField, Model, OuterRef, QuerySet, Subquery, Value
+from django.db.models import Exists, F, IntegerField, Model, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Coalesce, Now
 
 from runs.keeping.due import KEY_HOURS
@@ -25,10 +25,15 @@ from runs.models import (
     OperationalNote,
     Removed,
     RetentionPolicy,
+    Statistic,
     Step,
     Wait,
     WorkerChild,
 )
+from runs.models.statistics import DAY as A_DAY
+from runs.models.statistics import HOUR
+
+STATISTICS_DAYS: Final = {HOUR: 40, A_DAY: 400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,12 @@ def _removed() -> QuerySet[Removed]:
     return _by_default(Removed.objects.all(), "removed_at", "removed_days")
 
 
+def _statistics() -> QuerySet[Statistic]:
+    """Hours as long as a page may show them, days for a year."""
+    old = [Q(grain=grain, at__lt=Now() - timedelta(days=days)) for grain, days in STATISTICS_DAYS.items()]
+    return Statistic.objects.filter(old[0] | old[1])
+
+
 def _by_default(rows: QuerySet[Any], column: str, name: str) -> QuerySet[Any]:
     days = default_days(name)
     return rows.filter(**{f"{column}__lt": Now() - days * DAY}) if days else rows.none()
@@ -115,6 +126,7 @@ CHORES: Final = (
     Chore("keys", IdempotencyRecord, _keys),
     Chore("workers", WorkerChild, _workers),
     Chore("removed", Removed, _removed),
+    Chore("statistics", Statistic, _statistics),
     Chore("sessions", Session, _sessions),
 )
 

@@ -5,7 +5,8 @@ heartbeat is due, and then asks the product itself, with the page's own cookie, 
 two queries). So rights are looked at again at every heartbeat, and a lost message costs at most one.
 
     /live/runs/<id>?after=<seq>   `changed` with the run's seq as id; `end` when the run has ended
-    /live/runs, /live/inbox       `changed` whenever the page would read something else
+    /live/runs, /live/inbox, /live/dashboard
+                                  `changed` whenever the page would read something else
     /live/notices                 `changed` when there is something new for the bell; so it does on the others
 
 `signed-out` and `gone` end a stream for good. The position comes in the address or as Last-Event-ID.
@@ -28,7 +29,7 @@ HEARTBEAT_DEAF: Final = 3.0  # while Redis says nothing, Postgres is read more o
 TOGETHER: Final = 0.1  # seconds in which several changes of a run become one message
 TOGETHER_LIST: Final = 1.0  # the same for a list, which any run of the project changes
 
-_STREAM = re.compile(r"/live/(runs/[0-9a-f-]{36}|runs|inbox|notices)\Z")
+_STREAM = re.compile(r"/live/(runs/[0-9a-f-]{36}|runs|inbox|dashboard|notices)\Z")
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

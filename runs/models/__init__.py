@@ -22,6 +22,7 @@ from runs.models.runs import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.statistics import Counted, Statistic
 from runs.models.views import SavedView
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Branch",
     "Checkpoint",
     "Child",
+    "Counted",
     "Delivery",
     "Endpoint",
     "Event",
@@ -58,6 +60,7 @@ __all__ = [
     "Signal",
     "Slot",
     "Snooze",
+    "Statistic",
     "Step",
     "Stop",
     "Team",

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q, Value
 from django.db.models.functions import Now
@@ -346,6 +347,10 @@ class Event(models.Model):
     payload_hash = models.BinaryField(max_length=32)
     hash = models.BinaryField(max_length=32)
 
+    class Meta:
+        # By ranges of pages, which hold what was written together: no entry for each event.
+        indexes = [BrinIndex(fields=["at"], name="event_by_time")]
+
 
 class Step(models.Model):
     """One visit of one node on one branch, with its attempts and, while a worker has it, its lease.
@@ -417,7 +422,7 @@ class JournalEntry(models.Model):
     kind: call, or what was waited for; `first` is which of several, with its answer. An answer that makes a checkpoint is kept
     by a rewind to it: its `after` is the head before. reused_from: the branch whose entry answered it instead of the call
     being made again; 0 in a fork, for what its origin did. arguments: as canonical JSON text, cut where it is long. undo:
-    how it could be taken back, as canonical JSON text: function, args, kwargs.
+    how it could be taken back, as canonical JSON text: function, args, kwargs. guard: the approval that it needed.
     """
 
     pk = models.CompositePrimaryKey("run_id", "branch", "address", "name", "occurrence")
@@ -438,10 +443,14 @@ class JournalEntry(models.Model):
     reused_from = models.IntegerField(null=True)
     arguments = models.TextField(db_default="", default="")
     undo = models.TextField(null=True)
+    guard = models.UUIDField(null=True)
     started_at = models.DateTimeField()
     ended_at = models.DateTimeField(db_default=Now())
 
     class Meta:
+        indexes = [
+            models.Index(fields=["ended_at"], condition=Q(guard__isnull=False), name="journal_guarded")
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(effect__in=["none", "reversible", "irreversible"]), name="journal_effect_known"
@@ -470,6 +479,9 @@ class Usage(models.Model):
     cost = models.DecimalField(max_digits=30, decimal_places=12, null=True)
     currency = models.CharField(max_length=3)
     at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [BrinIndex(fields=["at"], name="usage_by_time")]
 
 
 class LogLine(models.Model):

@@ -5,6 +5,7 @@ from runs.operations.admitting import answer_call, let_in
 from runs.operations.attending import assign, extend, snooze, unassign
 from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
+from runs.operations.counting import STATISTICS_BEAT, count
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.endpoints import (
@@ -55,6 +56,7 @@ from runs.operations.previewing import (
 from runs.operations.process import Worker, leave, say_leaving, stop_soon, worker
 from runs.operations.projects import create_project, rename_project
 from runs.operations.registering import register_or_stop, register_workflows
+from runs.operations.repairing import left_over, repair, repairable, run_of
 from runs.operations.signalling import Signalled, signal
 from runs.operations.staffing import be_away, be_back, set_hours
 from runs.operations.steering import cancel, edit_state, retry, rewind
@@ -70,6 +72,7 @@ from runs.operations.working import advance, advance_alone
 
 __all__ = [
     "RETENTION_BEAT",
+    "STATISTICS_BEAT",
     "ActionDecision",
     "Answer",
     "At",
@@ -115,6 +118,7 @@ __all__ = [
     "change_view",
     "compare",
     "compared_with",
+    "count",
     "create_endpoint",
     "create_project",
     "create_service_account",
@@ -141,6 +145,7 @@ __all__ = [
     "keep_house",
     "label_branch",
     "leave",
+    "left_over",
     "let_in",
     "limit_project",
     "link_token",
@@ -162,12 +167,15 @@ __all__ = [
     "release",
     "remove_member",
     "rename_project",
+    "repair",
+    "repairable",
     "resume",
     "retry",
     "revise",
     "revoke_token",
     "rewind",
     "rotate_secret",
+    "run_of",
     "save_view",
     "say_leaving",
     "secrets_in_force",

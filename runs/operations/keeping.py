@@ -55,6 +55,7 @@ class Kept:
     keys: int = 0
     workers: int = 0
     removed: int = 0
+    statistics: int = 0
     sessions: int = 0
     words: int = 0
     failed: int = 0

@@ -9,13 +9,14 @@ WITH step AS (
 ), entry AS (
   INSERT INTO runs_journalentry
     (run_id, branch, address, name, occurrence, node, ordinal, after, attempt, args_digest, result, effect, call_key,
-     reused_from, arguments, undo, started_at)
+     reused_from, arguments, undo, guard, started_at)
   SELECT step.run_id, step.branch, step.address, %(name)s, %(occurrence)s, step.node, %(ordinal)s,
     (SELECT head FROM runs_run WHERE id = %(run)s),
     step.earlier + step.failures + step.crashes + 1, %(args_digest)s,
     coalesce(%(result)s::text,
       to_json(to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"'))::text),
-    %(effect)s, %(key)s, %(reused_from)s::integer, %(arguments)s, %(undo)s::text, now() - make_interval(secs => %(took)s)
+    %(effect)s, %(key)s, %(reused_from)s::integer, %(arguments)s, %(undo)s::text, %(guard)s::uuid,
+    now() - make_interval(secs => %(took)s)
   FROM step
   RETURNING result
 ), used AS (

@@ -34,6 +34,7 @@ from runs.store.connection import (
     set_lock_timeout,
     sign,
 )
+from runs.store.counting import LONGEST_SLICE, count_slice, counted_until, horizon
 from runs.store.deliveries import (
     Leased,
     Tried,
@@ -76,6 +77,7 @@ from runs.store.lines import (
     uses,
 )
 from runs.store.mixed import as_json, from_json
+from runs.store.outbox import tell
 from runs.store.reading import (
     ERASED,
     approved_digest,
@@ -132,6 +134,7 @@ from runs.store.weights import PATCH_OVERHEAD, Weights
 __all__ = [
     "ERASED",
     "LOCK_SPACE",
+    "LONGEST_SLICE",
     "LOST",
     "MOST_LOOKED_AT",
     "NEEDS_MIGRATION",
@@ -171,6 +174,8 @@ __all__ = [
     "commit",
     "commit_call",
     "commit_step",
+    "count_slice",
+    "counted_until",
     "depth_of",
     "disable_gone",
     "disconnect",
@@ -188,6 +193,7 @@ __all__ = [
     "has_stopped_ancestor",
     "has_words",
     "heads",
+    "horizon",
     "insert_run",
     "is_connected",
     "is_marked",
@@ -237,6 +243,7 @@ __all__ = [
     "take_key",
     "taken",
     "taken_back",
+    "tell",
     "to_follow",
     "to_stop",
     "undo_at",

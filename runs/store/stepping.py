@@ -124,6 +124,7 @@ def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
         "took": call.took,
         "arguments": call.arguments,
         "undo": call.undo or None,
+        "guard": call.guard or None,
         "used": _used(call.used),
     }
     row = _land("commit_call", parameters, landed=partial(_landed_call, held, call))

@@ -105,6 +105,16 @@ def span(value: float) -> str:
 
 
 @register.filter
+def about(value: float | None) -> str:
+    return "" if value is None else words.about(value)
+
+
+@register.filter
+def thousands(value: int) -> str:
+    return f"{value:,}"
+
+
+@register.filter
 def size(value: int) -> str:
     return words.size(value)
 

@@ -26,6 +26,14 @@ def span(length: timedelta | float, *, parts: int = 1) -> str:
     return f"{int(seconds // size)} {unit}" + (f" {rest} {name}" if rest else "")
 
 
+def about(seconds: float) -> str:
+    """A length of time that is known to within a fifth, in one unit: "0.4 s", "37 s", "78 min", "5 h", "3 d"."""
+    if seconds < 90:
+        return span(seconds)
+    size, unit = next((size, unit) for size, unit in _UNITS if seconds >= 2 * size or unit == "min")
+    return f"{round(seconds / size)} {unit}"
+
+
 def cut(text: str, length: int) -> str:
     """A text that fits, with "…" where some of it is left out."""
     return text if len(text) <= length else f"{text[: length - 1]}…"

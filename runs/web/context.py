@@ -10,6 +10,9 @@ from django.http import HttpRequest
 from runs import inboxes, policies, queries
 from runs.models import Project
 from runs.policies import Actor
+from runs.roster import asked
+
+__all__ = ["Frame", "asked", "frame"]
 
 THEMES = ("light", "dark")
 PLACES = {
@@ -23,6 +26,7 @@ PLACES = {
     "settings": "members",
     "notification": "notifications",
     "webhook": "webhooks",
+    "workflow": "workflows",
     "delivery": "deliveries",
 }
 

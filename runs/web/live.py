@@ -15,10 +15,10 @@ from django.http import HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from runs import queries
+from runs import queries, store
 from runs.dispatch import person_key
 from runs.errors import HitlError, NotSignedIn
-from runs.web import inbox, run_page
+from runs.web import dashboard, inbox, run_page
 from runs.web.door import Request, enter
 
 State = Callable[..., dict[str, Any]]
@@ -60,6 +60,14 @@ def run_state(request: Request, run_id: UUID) -> dict[str, Any]:
 def runs_state(request: Request) -> dict[str, Any]:
     project = request.actor.project.pk
     return {"listen": str(project), "mark": queries.runs_mark(project), "tell": {}}
+
+
+@_answers
+def dashboard_state(request: Request) -> dict[str, Any]:
+    """Counted twice a minute: only then, and when an approval opens or closes, is there something else to see."""
+    project = request.actor.project.pk
+    told = dashboard.mark(store.counted_until(), queries.approvals_mark(project))
+    return {"listen": str(project), "mark": told, "tell": {}}
 
 
 @_answers

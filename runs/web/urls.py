@@ -9,6 +9,7 @@ from runs.web import (
     account,
     attending,
     comparing,
+    dashboard,
     deciding,
     health,
     inbox,
@@ -28,6 +29,7 @@ from runs.web import (
     versions,
     viewing,
     webhooks,
+    workflow_page,
 )
 
 urlpatterns = [
@@ -69,6 +71,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/edit-state/", steering.edit_state, name="run-edit-state"),
     path("runs/<uuid:run_id>/migrate/", versions.migrate, name="run-migrate"),
     path("workflows/", versions.index, name="workflows"),
+    path("workflows/<str:name>/", workflow_page.show, name="workflow"),
     path("runs/<uuid:run_id>/retry/", steering.retry, name="run-retry"),
     path("runs/<uuid:run_id>/cancel/", steering.cancel, name="run-cancel"),
     path("runs/<uuid:run_id>/priority/", steering.prioritise, name="run-priority"),
@@ -77,8 +80,11 @@ urlpatterns = [
     path("runs/<uuid:run_id>/signal/", run.signal, name="run-signal"),
     path("runs/<uuid:run_id>/hold/", keeping.hold, name="run-hold"),
     path("runs/<uuid:run_id>/erase/", keeping.erase, name="run-erase"),
+    path("dashboard/", dashboard.dashboard, name="dashboard"),
     path("health/", health.health, name="health"),
+    path("health/repair/<slug:rule>/<uuid:target>/", health.repair, name="health-repair"),
     path("live/state/inbox", live.inbox_state, name="live-inbox"),
+    path("live/state/dashboard", live.dashboard_state, name="live-dashboard"),
     path("live/state/runs", live.runs_state, name="live-runs"),
     path("live/state/runs/<uuid:run_id>", live.run_state, name="live-run"),
     path("live/state/notices", live.notices_state, name="live-notices"),

@@ -131,18 +131,18 @@ def index(request: Request) -> HttpResponse:
     found = queries.versions(request.actor.project.pk)
     shown: dict[str, Any] = {
         "workflows": [
-            {"name": name, "title": _title(name), "rows": [_row(version) for version in versions]}
+            {"name": name, "title": _title(name), "rows": [row_of(version) for version in versions]}
             for name, versions in found.items()
         ]
     }
-    return render(request, "runs/versions.html", {"page": shown, "now": store.now()})
+    return render(request, "workflows/index.html", {"page": shown, "now": store.now()})
 
 
 def _title(name: str) -> str:
     return next((flow.title for flow in workflows.every() if flow.name == name), "")
 
 
-def _row(version: VersionRow) -> Row:
+def row_of(version: VersionRow) -> Row:
     told = {"workflow": version.name, "version": version.version}
     refused = version.refused or {}
     refusal = "; ".join(str(change) for change in refused.get("changes", ()))

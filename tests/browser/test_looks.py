@@ -12,6 +12,7 @@ from tests.acceptance.site import Site
 from tests.browser.asks import answers, asked, card, listed
 from tests.browser.conftest import PHONE, WIDE, Opens
 from tests.browser.test_hostile import hostile
+from tests.kit import month
 from tests.kit.run_pages import PARTS
 
 THEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
@@ -24,7 +25,11 @@ def pages(site: Site) -> list[str]:
     _, many = asked(site, "several")
     _, ugly = asked(site, **hostile())
     ended, decided = asked(site, "two", title="T" * 300, facts={"F" * 300: "f" * 300})
+    site.stack.sql(month.MONTH, {**month.NAMES, "first": "one"})
     return [
+        "/dashboard/",
+        "/workflows/",
+        "/workflows/one/",
         "/inbox/?choose=yes",
         "/inbox/?view=decided&tool=x",
         "/views/?risk=high&page=inbox",

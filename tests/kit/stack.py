@@ -185,7 +185,7 @@ class Stack:
 
     # ---- Postgres
 
-    def sql(self, statement: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    def sql(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[dict[str, Any]]:
         """By a connection that is kept: most of what a test does is to look again and again."""
         try:
             return self._execute(statement, parameters)
@@ -194,7 +194,7 @@ class Stack:
                 raise
         return self._execute(statement, parameters)  # Postgres was killed, and may be back
 
-    def _execute(self, statement: str, parameters: Sequence[Any]) -> list[dict[str, Any]]:
+    def _execute(self, statement: str, parameters: Sequence[Any] | Mapping[str, Any]) -> list[dict[str, Any]]:
         if self._connection.closed:
             self._connection = self._connect()
         cursor = self._connection.execute(statement, parameters)

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from runs import operations, watching, workflows
+from runs import invariants, operations, watching, workflows
 from runs.engine import Action, Workflow
+from runs.invariants import Look
 from runs.models import Run
 from tests.integration.core.conftest import House, by_sql, make_house, pay_flow
 
@@ -21,7 +22,7 @@ def flow(define: Define) -> Workflow:
 
 
 def rules_broken(house: House) -> list[str]:
-    return [found.rule for found in watching.violations(house.project.pk)]
+    return [found.rule.key for found in invariants.violations(Look(house.project.pk))]
 
 
 def asks_within(define: Define) -> None:
@@ -54,42 +55,6 @@ def test_nothing_is_said_of_runs_that_park_work_and_end(house: House, flow: Work
     assert watching.stuck(house.project.pk) == []
 
 
-@pytest.mark.parametrize(
-    ("damage", "says"),
-    [
-        (
-            "UPDATE runs_wait SET closed_at = now() WHERE run_id = %s",
-            ["A run that waits, waits for something", "An open approval is waited for"],
-        ),
-        ("DELETE FROM runs_step WHERE run_id = %s", ["A live run has a step to do"]),
-        (
-            "UPDATE runs_approval SET status = 'cancelled', closed_at = now(), outcome = '' WHERE run_id = %s",
-            ["A wait for people has asked them"],
-        ),
-        (
-            "UPDATE runs_run SET status = 'cancelled', finished_at = now(), waiting_for = '[]' WHERE id = %s",
-            ["A run that has ended owns nothing"],
-        ),
-    ],
-)
-def test_what_does_not_hold_is_found(house: House, flow: Workflow, damage: str, says: list[str]) -> None:
-    run, _ = house.parked("pay", x=1)
-    house.parked("pay", x=2)
-    by_sql(damage, run.pk)
-    found = watching.violations(house.project.pk)
-    assert [one.rule for one in found] == says
-    assert {one.run for one in found} == {run}
-
-
-def test_the_repair_that_is_named_puts_it_right(house: House, flow: Workflow) -> None:
-    run, _ = house.parked("pay", x=1)
-    by_sql("UPDATE runs_wait SET closed_at = now() WHERE run_id = %s", run.pk)
-    assert watching.violations(house.project.pk)[0].repair == watching.REWIND
-    operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=run.head, reason="asks for nothing")
-    house.work(run)
-    assert rules_broken(house) == []
-
-
 def aged(run: Run) -> None:
     by_sql("UPDATE runs_step SET created_at = created_at - interval '1 hour' WHERE run_id = %s", run.pk)
     by_sql("UPDATE runs_run SET updated_at = updated_at - interval '1 hour' WHERE id = %s", run.pk)
@@ -118,7 +83,7 @@ def test_nobody_sees_what_is_stuck_elsewhere(house: House, flow: Workflow) -> No
     by_sql("UPDATE runs_run SET status = 'waiting', waiting_for = '[]' WHERE id = %s", run.pk)
     other = make_house("other")
     assert watching.stuck(other.project.pk) == []
-    assert watching.violations(other.project.pk) == []
+    assert invariants.violations(Look(other.project.pk)) == []
 
 
 def test_parts_say_what_is_missing_and_how_it_is_started(house: House) -> None:

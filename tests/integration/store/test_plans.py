@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from runs import inboxes, queries, store, tracing
+from runs import inboxes, queries, stats, store, tracing
 from runs.errors import UnknownCheckpoint
 from runs.inboxes import Wanted
 from runs.models import Approval, Run, User
@@ -42,6 +42,8 @@ BIG: Final = (
     "vote",
     "signal",
     "child",
+    "statistic",
+    "usage",
 )
 
 
@@ -100,6 +102,7 @@ PARAMETERS: Final[dict[str, Any]] = {
     **dict.fromkeys(("args_digest", "result", "effect", "key", "arguments", "undo", "message", "facts"), "x"),
     **dict.fromkeys(("patch", "snapshot", "body", "salt", "payload_hash"), b"x"),
     "used": "[]",
+    "guard": None,
     "progress": "{}",
     "runs": None,
 }
@@ -131,6 +134,8 @@ def inbox(*, after: str = "", **wanted: str) -> Callable[[], list[dict[str, Any]
     place = inboxes.cursor(row, after) if after else ""
     return orm(lambda: inboxes.page(ID, Wanted(**wanted), ASKED, after=place, limit=50))
 
+
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 NAMED: Final = {
     "commit_step": Named(sql("commit_step"), "runs_step_pkey"),
@@ -172,6 +177,10 @@ NAMED: Final = {
     ),
     "signals": Named(orm(lambda: queries.signals(ID, after=0, limit=50)), "signal_number_once"),
     "forks": Named(orm(lambda: queries.forks_of(ID)), "run_of_origin", sorts=True),
+    "statistics": Named(
+        orm(lambda: stats.overview(ID, stats.RANGES["30d"], now=NOW)), "statistic_once", sorts=True
+    ),
+    "open by age": Named(orm(lambda: stats.open_now(ID, NOW)), "approval_open"),
     "children": Named(orm(lambda: queries.children_of(ID)), "child_by_place", sorts=True),
 }
 
@@ -186,6 +195,8 @@ OTHERS: Final = {
     "runs_vote_in_place_of_id_": "a person in whose place somebody has voted cannot be deleted",
     "approval_words": "a search; see what is asked of many approvals",
     "approval_without_words": "what was stored before it could be searched",
+    "journal_guarded": "calls that needed an approval, which are few, for the rule that each had one",
+    "event_by_time": "what has happened since the last time, for the statistics",
     "runs_approval_run_id_": "a run's approvals, also those that are closed",
     "runs_approval_previous_id_": "what was asked since, from the card of an earlier approval",
     "run_ended": "retention, oldest first",
@@ -193,6 +204,9 @@ OTHERS: Final = {
     "runs_run_requester_id_": "a person who has asked for runs cannot be deleted",
     "runs_wait_run_id_": "a run's waits, also those that are closed",
     "wait_closed": "retention",
+    "statistic_by_age": "retention",
+    "usage_by_time": "what was used since the last time, for the statistics",
+    "runs_usage_run_id_": "what a run used",
     "signal_by_name": "free signals of one name, of runs that get many of others",
     "runs_vote_user_id_": "a person who has voted cannot be deleted",
 }
@@ -311,3 +325,26 @@ def test_every_index_of_a_big_table_is_there_for_a_query(house: House) -> None:
     assert unexplained == set()
     gone = {other for other in OTHERS if not any(name.startswith(other) for name in there)}
     assert gone == set()
+
+
+# Years of history in the order in which it was written; the last minute of it is a page or two.
+HISTORY: Final = """
+    INSERT INTO runs_event (run_id, seq, kind, branch, epoch, node, address, actor, at, payload_hash, hash)
+    SELECT gen_random_uuid(), 1, 'step_completed', 1, 1, '', '', '', now() - (100000 - n) * interval '1 minute', '', ''
+    FROM generate_series(1, 100000) n
+"""
+
+
+def test_what_has_happened_since_is_found_without_reading_the_history(untouched: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")  # events of runs that are not there
+        cursor.execute(HISTORY)
+        cursor.execute("RESET session_replication_role")
+        cursor.execute("SELECT brin_summarize_new_values('event_by_time')")
+        cursor.execute("ANALYZE runs_event")
+    plan = explained(
+        statement("count_slice"),
+        {"since": datetime.now(UTC) - timedelta(minutes=1), "until": datetime.now(UTC)},
+    )
+    assert "event_by_time" in shape_of(plan)
+    assert "all of runs_event" not in shape_of(plan)
