@@ -22,6 +22,7 @@ from runs.models.runs import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.sessions import Session
 
 __all__ = [
     "Absence",
@@ -53,6 +54,7 @@ __all__ = [
     "Revision",
     "Run",
     "ServiceBeat",
+    "Session",
     "Signal",
     "Slot",
     "Snooze",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.timezone import get_current_timezone
 
 from runs import operations, policies, queries, store
 from runs.engine.stages import candidates
-from runs.errors import BadRequest, HitlError, NothingDecided, Problem, Unprocessable
+from runs.errors import BadRequest, HitlError, NothingDecided
 from runs.models import Approval
 from runs.operations import Chosen, Together
 from runs.templatetags import pretty, words
+from runs.web import clocks
 from runs.web.context import asked
 from runs.web.door import Request, number, page
 from runs.web.sheet import Done, draw, forms
@@ -80,19 +82,17 @@ def _do(request: Request, approval_id: UUID) -> str:
         )
     if what == "extend":
         done = operations.extend(**given, due_at=_instant(request, "due_at"), reason=reason)
-        return f"{name} is due {done.due_at:%d %b %H:%M} UTC."
+        return f"{name} is due {_said(done.due_at)}."
     raise BadRequest("Say what is to be done.")
 
 
 def _instant(request: Request, name: str) -> datetime:
-    """A date and time as a form sends it, in UTC as all times of these pages."""
-    try:
-        return datetime.fromisoformat(request.POST.get(name, "")).replace(tzinfo=UTC)
-    except ValueError:
-        told = "a date and a time"
-        raise Unprocessable(
-            f"{name}: {told}.", errors=[Problem(f"/{name}", "invalid_instant", told)]
-        ) from None
+    """A date and time as a form sends it, on the clock of who typed it."""
+    return clocks.instant(request.POST.get(name, ""), request.user.clock, path=f"/{name}")
+
+
+def _said(at: datetime | None) -> str:
+    return words.moment(at, store.now(), get_current_timezone()) if at else ""
 
 
 # ---- several together
@@ -199,5 +199,5 @@ def away(request: Request) -> Done:
         ends_at=_instant(request, "ends_at"),
         note=request.POST.get("note", ""),
     )
-    since = f"{made.starts_at:%d %b %H:%M} UTC"
-    return Done(f"{made.substitute} answers in your place from {since}.", reverse("away"))
+    said = f"{made.substitute} answers in your place from {_said(made.starts_at)}."
+    return Done(said, reverse("away"))

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import operations, policies, roster
+from runs import operations, policies, queries, roster
 from runs.errors import HitlError
 from runs.web.door import Request
 from runs.web.sheet import Done, draw, forms
@@ -45,10 +45,13 @@ def _team(request: Request, name: str, *, error: HitlError | None = None) -> Htt
     chosen = request.POST.getlist("people") or [user.username for user in found.people.all()]
     administers = policies.can_administer(request.actor)
     members = roster.members(project, limit=CHOICES).rows if administers else []
+    hours, own_hours = queries.team_hours(project, name)
     shown = {
         "team": found,
         "asked": roster.asked_teams(project, [name])[name],
         "administers": administers,
+        "hours": hours,
+        "own_hours": own_hours,
         "choices": [{"member": member, "checked": member.user.username in chosen} for member in members],
     }
     return draw(request, "people/team.html", shown, error)
