@@ -10,7 +10,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.timezone import get_current_timezone
 
-from runs import operations, policies, queries, store
+from runs import operations, policies, queries, sights, store
 from runs.engine.stages import candidates
 from runs.errors import BadRequest, HitlError, NothingDecided
 from runs.models import Approval
@@ -19,7 +19,7 @@ from runs.templatetags import pretty, words
 from runs.web import clocks
 from runs.web.context import asked
 from runs.web.door import Request, number, page
-from runs.web.sheet import Done, draw, forms
+from runs.web.sheet import Done, draw, fields_of, forms
 
 SNOOZES: Final = {"1": "an hour", "4": "four hours", "24": "a day", "168": "a week"}
 MOST: Final = 100  # decided together
@@ -31,6 +31,8 @@ MOST: Final = 100  # decided together
 def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
     approval = queries.approval(request.actor.project.pk, approval_id)
     policies.check_direct(request.actor, approval.run, approval)
+    others = _others(request, approval)
+    sights.approval(approval, sights.of(request.actor, approval.run))
     now = store.now()
     taken = approval.is_worked_on(now)
     shown = {
@@ -38,7 +40,7 @@ def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None
         "taken": taken,
         "mine": taken and approval.assignee_id == request.user.pk,
         "may_decide": policies.can_decide(request.actor, approval.run, approval),
-        "others": _others(request, approval),
+        "others": others,
         "snoozes": SNOOZES,
         "typed": {name: request.POST.get(name, "") for name in ("reason", "to", "due_at", "hours")},
     }
@@ -106,7 +108,7 @@ def _together_page(request: Request, error: HitlError | None = None) -> HttpResp
     shown = {
         "groups": [{"shape": shape, "first": rows[0], "count": len(rows)} for shape, rows in groups.items()],
         "shape": chosen,
-        "rows": [_row(row, refused.get(str(row.pk), "")) for row in groups.get(chosen, [])],
+        "rows": [_row(request, row, refused.get(str(row.pk), "")) for row in groups.get(chosen, [])],
         "reason": request.POST.get("reason", ""),
     }
     return draw(request, "inbox/together.html", shown, error)
@@ -131,7 +133,7 @@ def _done_page(
 ) -> HttpResponse:
     shown = {
         "items": [
-            {"item": item, "sent": sent, "row": _row(item.approval, "") if item.approval else None}
+            {"item": item, "sent": sent, "row": _row(request, item.approval, "") if item.approval else None}
             for item, sent in zip(done.items, chosen, strict=True)
         ],
         "possible": len(done.items) - len(done.refused),
@@ -153,7 +155,9 @@ def _groups(request: Request) -> dict[str, list[Approval]]:
     return {shape: rows for shape, rows in found.items() if len(rows) > 1}
 
 
-def _row(approval: Approval, refusal: str) -> dict[str, Any]:
+def _row(request: Request, approval: Approval, refusal: str) -> dict[str, Any]:
+    """As its reader may see it."""
+    sights.approval(approval, sights.of(request.actor, approval.run))
     args = [action["args"] for action in approval.content["actions"]]
     return {
         "approval": approval,
@@ -175,7 +179,9 @@ def _chosen(text: str) -> Chosen:
 
 def _away_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     names = queries.known_people(request.actor.project.pk).people
+    wrong = fields_of(error)
     shown = {
+        "errors": wrong,
         "absences": queries.absences(request.actor.project.pk),
         "others": sorted(names - {request.user.username}),
         "typed": {
@@ -184,7 +190,7 @@ def _away_page(request: Request, *, error: HitlError | None = None) -> HttpRespo
         "decides": request.user.username in names,
         "admin": "admin" in request.actor.roles,
     }
-    return draw(request, "account/away.html", shown, error)
+    return draw(request, "account/away.html", shown, None if wrong else error)
 
 
 @forms(_away_page)

@@ -125,7 +125,7 @@ def _tried(hours: Hours, post: QueryDict, error: HitlError | None) -> dict[str, 
         due = hours.after(at, _length(length))
     except HitlError as refusal:
         return {**shown, "wrong": refusal.errors[0].message if refusal.errors else refusal.detail}
-    return {**shown, "said": f"{length.strip()}, asked {_wall(at, hours)}, are over on {_wall(due, hours)}"}
+    return {**shown, "said": f"{length.strip()}, asked {_wall(at, hours)}: due {_wall(due, hours)}"}
 
 
 def _length(text: str) -> Business:

@@ -69,7 +69,7 @@ def test_the_name_is_asked_for_and_checked_while_the_address_is_pinned(
 def test_a_certificate_of_another_name_is_refused_before_a_byte_is_sent(
     believed: None, secure: Receiver
 ) -> None:
-    with pytest.raises(httpcore.ConnectError, match="certificate is not valid for 'other.example.org'"):
+    with pytest.raises(httpcore.ConnectError, match=r"certificate is not valid for 'other\.example\.org'"):
         post(secure, "other.example.org")
     assert secure.names == ["other.example.org"]
     assert secure.got == []
@@ -81,7 +81,7 @@ def test_a_certificate_for_the_address_does_not_stand_in_for_the_name(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     with receiving(tls=context) as receiver:
-        with pytest.raises(httpcore.ConnectError, match="not valid for 'hooks.example.org'"):
+        with pytest.raises(httpcore.ConnectError, match=r"not valid for 'hooks\.example\.org'"):
             post(receiver)
         assert receiver.got == []
 

@@ -36,7 +36,7 @@ def test_hours_are_tried_out_saved_and_given_back(
 ) -> None:
     assert "Mon to Fri 09:00 to 17:00, UTC" in text(ada.get(page))
     tried = ada.post(page, {**FORM, **TRIED, "verb": "try"})
-    assert "4 business hours, asked Friday 4 Dec 16:00, are over on Tuesday 8 Dec 12:00." in text(tried)
+    assert "4 business hours, asked Friday 4 Dec 16:00: due Tuesday 8 Dec 12:00." in text(tried)
     assert 'value="9:00"' in text(tried)
     assert queries.hours_of(house.project.pk, "finance").zone == "UTC"  # nothing was saved
     assert ada.post(page, {**FORM, "verb": "save"})["Location"] == page
@@ -90,7 +90,7 @@ def test_what_cannot_be_is_said_at_its_field_and_kept(
         ({"length": "9" * 400 + " business hours"}, "such as 4 business hours"),
         ({"length": "10000 business days"}, "does not pass within ten years"),
         ({"asked": "9999-12-31T23:59"}, "a date and a time"),
-        ({"length": "2 business days", "asked": "2026-12-05T12:00"}, "are over on Thursday 10 Dec 09:00"),
+        ({"length": "2 business days", "asked": "2026-12-05T12:00"}, ": due Wednesday 9 Dec 09:00"),
     ],
 )
 def test_odd_lengths_are_answered_in_words(
