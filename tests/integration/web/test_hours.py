@@ -90,7 +90,7 @@ def test_what_cannot_be_is_said_at_its_field_and_kept(
         ({"length": "9" * 400 + " business hours"}, "such as 4 business hours"),
         ({"length": "10000 business days"}, "does not pass within ten years"),
         ({"asked": "9999-12-31T23:59"}, "a date and a time"),
-        ({"length": "2 business days", "asked": "2026-12-05T12:00"}, ": due Wednesday 9 Dec 09:00"),
+        ({"length": "2 business days", "asked": "2026-12-05T12:00"}, ": due Thursday 10 Dec 09:00"),
     ],
 )
 def test_odd_lengths_are_answered_in_words(
