@@ -29,7 +29,7 @@ def set_zone(*, actor: Actor, zone: str) -> User:
 def change_password(*, actor: Actor, old: str, new: str, session_key: str) -> User:
     """Take another password; every session but this one ends. API tokens stay. Raises `Forbidden`, `Unprocessable`."""
     with verb(actor, "change_password", actor.user.username):
-        person = User.objects.select_for_update().get(pk=actor.user.pk)
+        person = User.objects.select_for_update(no_key=True).get(pk=actor.user.pk)
         if not person.check_password(old):
             message = "this is not your password"
             raise Forbidden("This is not your password.", errors=[Problem("/old", "wrong_password", message)])

@@ -106,9 +106,8 @@ def profile(request: Request) -> HttpResponse:
     answer = see_other(reverse("account"))
     theme = request.POST.get("theme", "")
     if theme in THEME_WORDS:
-        answer.set_cookie(
-            "hitl_theme", theme, max_age=YEAR, samesite="Lax"
-        )  # as the switch in the top bar does
+        # As the switch in the top bar does.
+        answer.set_cookie("hitl_theme", theme, max_age=YEAR, samesite="Lax")
     return answer
 
 

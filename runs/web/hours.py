@@ -31,9 +31,8 @@ def _of_team(request: Request, name: str, *, error: HitlError | None = None) -> 
 
 @forms(_of_team)
 def of_team(request: Request, name: str) -> Done | HttpResponse:
-    queries.team_hours(
-        request.actor.project.pk, name
-    )  # a team that is not there has no hours to try out either
+    # A team that is not there has no hours to try out either.
+    queries.team_hours(request.actor.project.pk, name)
     return _do(request, team=name, here=reverse("team-hours", args=[name]))
 
 
