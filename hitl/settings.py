@@ -53,7 +53,6 @@ INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
-    "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
 ]
@@ -144,6 +143,7 @@ STORAGES = {
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+SESSION_ENGINE = "runs.models.sessions"
 SESSION_COOKIE_NAME = "hitl_session"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -187,6 +187,7 @@ SPECTACULAR_SETTINGS = {
         {"name": "deliveries", "description": "What was told to whom, and how that went."},
         {"name": "workflows", "description": "What can be started."},
         {"name": "project", "description": "The project that one is in."},
+        {"name": "notification-preferences", "description": "What you are told, and how."},
         {"name": "members", "description": "Who belongs to the project, and what they may do."},
         {"name": "service-accounts", "description": "Accounts of programs."},
         {"name": "invitations", "description": "Ways in."},

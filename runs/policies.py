@@ -349,8 +349,14 @@ def check_absence(actor: Actor, user: User) -> None:
     _check_role(actor, DECIDERS if user.pk == actor.user.pk else ADMINS, "say who is away")
 
 
+def check_preference(actor: Actor) -> None:
+    """Say what one hears of oneself: every member."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "approvals:decide")
+
+
 def check_hours(actor: Actor) -> None:
-    """Say when the people of a team work: admins."""
+    """Say when the people of a team or of the project work: admins."""
     check_view(actor, actor.project.pk)
     check_scope(actor, "approvals:decide")
     _check_role(actor, ADMINS, "change when a team works")
@@ -423,6 +429,10 @@ def can_webhooks(actor: Actor) -> bool:
 
 def can_deliveries(actor: Actor) -> bool:
     return can(check_deliveries, actor)
+
+
+def can_hours(actor: Actor) -> bool:
+    return can(check_hours, actor)
 
 
 def can_redeliver(actor: Actor) -> bool:

@@ -620,9 +620,15 @@ def notices(project_id: UUID, user: User, *, before: int | None = None, limit: i
 
 
 def preference(project_id: UUID, user: User) -> Preference:
-    """What a person wants to hear; what holds without a word of theirs, if they have said nothing. One query."""
+    """What a person wants to hear, or what the project says where they have said nothing. At most two queries."""
     found = Preference.objects.filter(project=project_id, user=user).first()
-    return found or Preference(project_id=project_id, user=user, app=list(TOPICS), mail=list(MAILED))
+    return found or project_preference(project_id)
+
+
+def project_preference(project_id: UUID) -> Preference:
+    """What people hear who have said nothing (saved or as it is everywhere: then it has no key). One query."""
+    found = Preference.objects.filter(project=project_id, user=None).first()
+    return found or Preference(project_id=project_id, app=list(TOPICS), mail=list(MAILED))
 
 
 # ---- pages
@@ -672,18 +678,23 @@ def known_people(project_id: UUID) -> Known:
 
 
 def hours_of(project_id: UUID, team: str) -> Hours:
-    """When the people of a team work; where nothing is said, the standard week. One query, none without a team."""
+    """When the people of a team work; where it says nothing, as the project says; else the standard week. Two queries."""
     told = TeamHours.objects.filter(team__project=project_id, team__name=team).first() if team else None
-    return STANDARD if told is None else hours_from(told.document)
+    return project_hours(project_id)[0] if told is None else hours_from(told.document)
 
 
-def team_hours(project_id: UUID, team: str) -> dict[str, Json]:
-    """When the people of a team work, and whether that was said. Two queries; raises `NotFound`."""
+def team_hours(project_id: UUID, team: str) -> tuple[Hours, bool]:
+    """When the people of a team work, and whether it said so itself. At most three queries; raises `NotFound`."""
     if not Team.objects.filter(project=project_id, name=team).exists():
         raise NotFound()
     told = TeamHours.objects.filter(team__project=project_id, team__name=team).first()
-    hours = told.document if told else STANDARD.as_dict()
-    return {"team": team, **hours, "standard": told is None}
+    return (hours_from(told.document), True) if told else (project_hours(project_id)[0], False)
+
+
+def project_hours(project_id: UUID) -> tuple[Hours, bool]:
+    """When people work whose team says nothing, and whether the project said so. One query."""
+    told = Project.objects.values_list("hours", flat=True).get(pk=project_id)
+    return (STANDARD, False) if told is None else (hours_from(told), True)
 
 
 def absences(project_id: UUID) -> list[Absence]:

@@ -11,7 +11,7 @@ from django.db.models import Count, Prefetch, Q, QuerySet
 from runs import queries
 from runs.engine.status import ApprovalStatus
 from runs.errors import NotFound
-from runs.models import ApiToken, Approval, AuditEntry, Invitation, Member, Project, Run, Team, User
+from runs.models import ApiToken, Approval, AuditEntry, Invitation, Member, Project, Run, Session, Team, User
 from runs.policies import DECIDERS, Actor
 from runs.store import now
 
@@ -34,6 +34,14 @@ ADMINISTRATION: Final = (
     "rename_project",
     "create_project",
     "set_policy",
+    "set_hours",
+    "set_project_preference",
+    "create_endpoint",
+    "change_endpoint",
+    "delete_endpoint",
+    "rotate_secret",
+    "be_away",
+    "be_back",
 )
 
 
@@ -134,6 +142,12 @@ def tokens(project_id: UUID, *, user: User | None = None, limit: int = 200) -> l
     if user is not None:
         rows = rows.filter(user=user)
     return list(rows.order_by("-created_at", "-pk")[:limit])
+
+
+def sessions_of(user: User) -> list[Session]:
+    """Browsers in which a person is signed in, last come first. One query."""
+    rows = Session.objects.filter(user=user, expire_date__gt=now())
+    return list(rows.order_by("-expire_date")[:200])
 
 
 # ---- the audit of administration

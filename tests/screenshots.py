@@ -178,6 +178,12 @@ def demo(stack: Stack) -> Pages:
         "team": "/teams/finance/",
         "project": "/settings/",
         "audit": "/settings/audit/",
+        "team-hours": "/teams/finance/hours/",
+        "project-hours": "/settings/hours/",
+        "project-hearing": "/settings/hearing/",
+        "account": "/account/",
+        "sessions": "/account/sessions/",
+        "password": "/account/password/",
     }
 
 

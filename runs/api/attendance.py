@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from runs.api.bodies import Topic
 from runs.api.shapes import Id, PersonDocument, Time, exact, maybe_time, person, time_text
-from runs.models import Absence
+from runs.engine.hours import Hours
+from runs.models import Absence, Preference
 from runs.operations import Result, Together
+
+KNOWN: Final[tuple[Topic, ...]] = get_args(Topic)
 
 
 @exact
@@ -54,13 +58,29 @@ class AbsenceList(TypedDict):
 
 
 @exact
-class HoursDocument(TypedDict):
-    """When the people of a team work. `standard`: nothing was said; these are the hours of everybody."""
+class ProjectHoursDocument(TypedDict):
+    """When people work whose team says nothing. `standard`: nothing was said; this is the week of everybody."""
 
-    team: str
     zone: str
     week: dict[str, list[str]]
     holidays: list[str]
+    standard: bool
+
+
+@exact
+class HoursDocument(ProjectHoursDocument):
+    """When the people of a team work. `standard`: it has said nothing; these are the hours of its project."""
+
+    team: str
+
+
+@exact
+class PreferenceDocument(TypedDict):
+    """What is told to somebody, and how. `standard`: nothing was said; this is what holds then."""
+
+    app: Annotated[list[Topic], Field(description="What is shown in the app.")]
+    mail: Annotated[list[Topic], Field(description="What is mailed, if the installation sends mail.")]
+    digest: Annotated[bool, Field(description="Mails come together, once a day, with what is still open.")]
     standard: bool
 
 
@@ -78,6 +98,25 @@ def _together_item(item: Result, *, dry: bool) -> TogetherItem:
         }
     status: Any = "possible" if dry else "decided" if item.decided else "recorded"
     return {"approval": item.approval_id, "status": status, "code": "", "detail": ""}
+
+
+def project_hours_document(hours: Hours, *, told: bool) -> ProjectHoursDocument:
+    said: Any = hours.as_dict()
+    return {
+        "zone": said["zone"],
+        "week": said["week"],
+        "holidays": said["holidays"],
+        "standard": not told,
+    }
+
+
+def hours_document(team: str, hours: Hours, *, told: bool) -> HoursDocument:
+    return {"team": team, **project_hours_document(hours, told=told)}
+
+
+def preference_document(told: Preference, *, standard: bool) -> PreferenceDocument:
+    app, mail = ([topic for topic in KNOWN if topic in chosen] for chosen in (told.app, told.mail))
+    return {"app": app, "mail": mail, "digest": told.digest, "standard": standard}
 
 
 def absence_document(absence: Absence) -> AbsenceDocument:

@@ -1,7 +1,8 @@
-"""Who works on an approval, several decided together, who is away, and when teams work."""
+"""Who works on an approval, several decided together, who is away, when people work, and what they are told."""
 
 from __future__ import annotations
 
+from typing import Final
 from uuid import UUID
 
 from rest_framework.request import Request
@@ -10,8 +11,15 @@ from rest_framework.response import Response
 from runs import operations, queries
 from runs.api import answers, attendance, bodies, documents
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.schema import ATTENDING, ID_PARAMETER, OF_APPROVAL, described
+from runs.api.schema import ADMINISTERING, ATTENDING, ID_PARAMETER, OF_APPROVAL, described
 from runs.operations import Chosen
+
+BERLIN: Final = {
+    "zone": "Europe/Berlin",
+    "week": {"mon": ["09:00", "17:30"], "fri": ["09:00", "14:00"]},
+    "holidays": ["2026-12-25"],
+}
+ONCE_A_DAY: Final = {"app": ["asked", "failed"], "mail": ["asked"], "digest": True}
 
 
 class Assign(Endpoint):
@@ -187,7 +195,7 @@ class TeamHours(Endpoint):
         errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, team: str) -> Response:
-        return rendered(queries.team_hours(actor_of(request).project.pk, team))
+        return _team_hours(request, team)
 
     @described(
         operation_id="set_team_hours",
@@ -196,15 +204,144 @@ class TeamHours(Endpoint):
         body=bodies.HoursBody,
         answers={200: attendance.HoursDocument},
         errors=["missing_scope", "not_found", "schema_violation"],
-        examples={
-            "Berlin": {
-                "zone": "Europe/Berlin",
-                "week": {"mon": ["09:00", "17:30"], "fri": ["09:00", "14:00"]},
-                "holidays": ["2026-12-25"],
-            }
-        },
+        examples={"Berlin": BERLIN},
     )
     def put(self, request: Request, team: str, body: bodies.HoursBody) -> Response:
-        actor = actor_of(request)
-        operations.set_hours(actor=actor, team=team, hours=body.model_dump())
-        return rendered(queries.team_hours(actor.project.pk, team))
+        operations.set_hours(actor=actor_of(request), team=team, hours=body.model_dump())
+        return _team_hours(request, team)
+
+    @described(
+        operation_id="drop_team_hours",
+        summary="Let a team work as the project says",
+        description="Again changes nothing.",
+        answers={200: attendance.HoursDocument},
+        errors=["missing_scope", "not_found"],
+    )
+    def delete(self, request: Request, team: str) -> Response:
+        operations.set_hours(actor=actor_of(request), team=team, hours=None)
+        return _team_hours(request, team)
+
+
+class ProjectHours(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="get_project_hours",
+        summary="When people work whose team says nothing",
+        answers={200: attendance.ProjectHoursDocument},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        return _project_hours(request)
+
+    @described(
+        operation_id="set_project_hours",
+        summary="Say when people work whose team says nothing",
+        description="And whoever is asked without a team. Counts for what is asked from now on.",
+        body=bodies.HoursBody,
+        answers={200: attendance.ProjectHoursDocument},
+        errors=["missing_scope", "schema_violation"],
+        examples={"Berlin": BERLIN},
+    )
+    def put(self, request: Request, body: bodies.HoursBody) -> Response:
+        operations.set_hours(actor=actor_of(request), team="", hours=body.model_dump())
+        return _project_hours(request)
+
+    @described(
+        operation_id="drop_project_hours",
+        summary="Go back to the standard week",
+        description="Monday to Friday, nine to five, UTC. Again changes nothing.",
+        answers={200: attendance.ProjectHoursDocument},
+        errors=["missing_scope"],
+    )
+    def delete(self, request: Request) -> Response:
+        operations.set_hours(actor=actor_of(request), team="", hours=None)
+        return _project_hours(request)
+
+
+class Preferences(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="get_preference",
+        summary="What you are told in this project, and how",
+        answers={200: attendance.PreferenceDocument},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        return _preference(request)
+
+    @described(
+        operation_id="set_preference",
+        summary="Say what you want to be told",
+        description="It holds for what happens from now on. For the account of the token; service accounts are told nothing.",
+        body=bodies.PreferenceBody,
+        answers={200: attendance.PreferenceDocument},
+        errors=["missing_scope", "not_found"],
+        examples={"Once a day": ONCE_A_DAY},
+    )
+    def put(self, request: Request, body: bodies.PreferenceBody) -> Response:
+        operations.set_preference(actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest)
+        return _preference(request)
+
+    @described(
+        operation_id="drop_preference",
+        summary="Be told what the project says",
+        description="Again changes nothing.",
+        answers={200: attendance.PreferenceDocument},
+        errors=["missing_scope", "not_found"],
+    )
+    def delete(self, request: Request) -> Response:
+        operations.drop_preference(actor=actor_of(request))
+        return _preference(request)
+
+
+class ProjectPreferences(Endpoint):
+    read_scope = "approvals:read"
+
+    @described(
+        operation_id="get_project_preference",
+        summary="What people are told who have said nothing",
+        answers={200: attendance.PreferenceDocument},
+        errors=["missing_scope"],
+    )
+    def get(self, request: Request) -> Response:
+        return _project_preference(request)
+
+    @described(
+        operation_id="set_project_preference",
+        summary="Say what people are told who have said nothing",
+        body=bodies.PreferenceBody,
+        answers={200: attendance.PreferenceDocument},
+        errors=ADMINISTERING,
+        examples={"Once a day": ONCE_A_DAY},
+    )
+    def put(self, request: Request, body: bodies.PreferenceBody) -> Response:
+        operations.set_project_preference(
+            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest
+        )
+        return _project_preference(request)
+
+
+# ---- rendering
+
+
+def _team_hours(request: Request, team: str) -> Response:
+    hours, told = queries.team_hours(actor_of(request).project.pk, team)
+    return rendered(attendance.hours_document(team, hours, told=told))
+
+
+def _project_hours(request: Request) -> Response:
+    hours, told = queries.project_hours(actor_of(request).project.pk)
+    return rendered(attendance.project_hours_document(hours, told=told))
+
+
+def _preference(request: Request) -> Response:
+    actor = actor_of(request)
+    told = queries.preference(actor.project.pk, actor.user)
+    return rendered(attendance.preference_document(told, standard=told.user_id is None))
+
+
+def _project_preference(request: Request) -> Response:
+    told = queries.project_preference(actor_of(request).project.pk)
+    return rendered(attendance.preference_document(told, standard=told.pk is None))

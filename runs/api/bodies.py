@@ -287,8 +287,21 @@ class AbsenceBody(Body):
     ] = None
 
 
+Topic = Literal["asked", "decided", "ended", "failed"]
+
+
+class PreferenceBody(Body):
+    """What is told to somebody, and how."""
+
+    app: Annotated[list[Topic], Field(max_length=4, description="What is shown in the app.")]
+    mail: Annotated[list[Topic], Field(max_length=4, description="What is mailed.")]
+    digest: Annotated[
+        bool, Field(description="Mails come together, once a day, with what is still open.")
+    ] = False
+
+
 class HoursBody(Body):
-    """When the people of a team work, on the clock of their wall."""
+    """When people work, on the clock of their wall."""
 
     zone: Annotated[str, Field(max_length=60, description="An IANA time zone.", examples=["Europe/Berlin"])]
     week: Annotated[

@@ -13,10 +13,11 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 
 from runs import operations, policies
 from runs.engine import canonical, telling
-from runs.models import Approval, Delivery, Link, Message, Notice
+from runs.models import Approval, Delivery, Link, Message, Notice, User
 from runs.policies import Actor
 from runs.store import Tried, now
 from runs.store.outbox import address
@@ -45,9 +46,14 @@ class Unwanted:
 
 
 def letter(delivery: Delivery) -> Letter | Unwanted:
-    """Write the mail of a delivery, for its person as they are now."""
-    person, message = delivery.user, delivery.message
-    assert person is not None
+    """Write the mail of a delivery, for its person as they are now, on their clock."""
+    assert delivery.user is not None
+    with timezone.override(delivery.user.clock):
+        return _letter(delivery, delivery.user)
+
+
+def _letter(delivery: Delivery, person: User) -> Letter | Unwanted:
+    message = delivery.message
     actor = Actor(person, message.project, "mail")
     if not person.is_active or not actor.roles:
         return Unwanted("person_left")
@@ -68,6 +74,7 @@ def _written(delivery: Delivery, items: list[dict[str, Any]], *, digest: bool) -
         "project": message.project.name,
         "preferences": settings.HITL_BASE_URL + reverse("notification-settings"),
         "digest": digest,
+        "zone": timezone.get_current_timezone_name(),
     }
     return Letter(
         delivery.user.email,

@@ -11,15 +11,29 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
-from itertools import islice
+from functools import cache, lru_cache
+from itertools import groupby, islice
 from typing import Final, Literal
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from runs.engine.canonical import Json
 from runs.errors import Problem, Unprocessable
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+REGIONS: Final = frozenset(
+    [
+        "Africa",
+        "America",
+        "Antarctica",
+        "Arctic",
+        "Asia",
+        "Atlantic",
+        "Australia",
+        "Europe",
+        "Indian",
+        "Pacific",
+    ]
+)
 MOST_HOLIDAYS: Final = 500
 MOST_DAYS: Final = 3_660  # ahead that anybody looks
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)\s+(business|working)\s+(hour|day)s?\Z")
@@ -73,6 +87,19 @@ class Hours:
             "holidays": [day.isoformat() for day in sorted(self.holidays)],
         }
 
+    def __str__(self) -> str:
+        """`Mon to Fri 09:00 to 17:00, Europe/Berlin, 2 holidays`."""
+        free = len(self.holidays)
+        told = [*self._said_week(), self.zone, f"{free} holiday{'' if free == 1 else 's'}" if free else ""]
+        return ", ".join(part for part in told if part)
+
+    def _said_week(self) -> Iterator[str]:
+        for window, days in groupby(zip(DAYS, self.week, strict=True), key=lambda day: day[1]):
+            names = [name.capitalize() for name, _ in days]
+            if window:
+                both = f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
+                yield f"{both} {_clock(window[0])} to {_clock(window[1])}"
+
     def after(self, moment: datetime, length: Business) -> datetime:
         """The instant at which so much working time has passed. moment: aware; the answer is in UTC."""
         if length.unit == "hours":
@@ -91,7 +118,7 @@ class Hours:
         opening = next((max(start, moment) for start, end in self._windows(moment) if end > moment), None)
         if opening is None:
             raise _endless()
-        local = opening.astimezone(_zone(self.zone))
+        local = opening.astimezone(zone_named(self.zone))
         minute = local.hour * 60 + local.minute
         later = list(islice(self._working_days(local.date() + timedelta(days=1)), days))
         if len(later) < days:
@@ -103,7 +130,7 @@ class Hours:
 
     def _windows(self, moment: datetime) -> Iterator[tuple[datetime, datetime]]:
         """Working time as instants: every window that has not ended by a moment."""
-        first = moment.astimezone(_zone(self.zone)).date()
+        first = moment.astimezone(zone_named(self.zone)).date()
         for day, (start, end) in self._working_days(first):
             opens, closes = self._instant(day, start), self._instant(day, end, last=True)
             if closes > moment:
@@ -120,7 +147,7 @@ class Hours:
         """A time on the wall as an instant. One that comes twice means the first time, or the last at the end of work."""
         if minute == 24 * 60:
             day, minute = day + timedelta(days=1), 0
-        wall = datetime.combine(day, time(minute // 60, minute % 60), _zone(self.zone))
+        wall = datetime.combine(day, time(minute // 60, minute % 60), zone_named(self.zone))
         return wall.replace(fold=int(last)).astimezone(UTC)
 
 
@@ -149,15 +176,23 @@ def hours_from(told: Json) -> Hours:
 def is_zone(name: str) -> bool:
     """Whether a text is a time zone's name that this machine knows."""
     try:
-        _zone(name)
+        zone_named(name)
     except (ValueError, OSError, KeyError):
         return False
     return True
 
 
 @lru_cache(maxsize=200)
-def _zone(name: str) -> ZoneInfo:
+def zone_named(name: str) -> ZoneInfo:
+    """A time zone. Raises `ValueError`, `OSError` or `KeyError` for what is no name of one."""
     return ZoneInfo(name)
+
+
+@cache
+def known_zones() -> tuple[str, ...]:
+    """The zones of places, UTC first: what somebody may pick. Other names that this machine knows are taken too."""
+    places = (name for name in available_timezones() if name.partition("/")[0] in REGIONS)
+    return ("UTC", *sorted(places))
 
 
 def _week(told: Json, problems: list[Problem]) -> tuple[tuple[int, int] | None, ...]:

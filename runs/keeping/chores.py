@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from django.contrib.sessions.models import Session
 from django.db import connection, models
 from django.db.models import Exists, F, IntegerField, Model, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Coalesce, Now
@@ -25,6 +24,7 @@ from runs.models import (
     OperationalNote,
     Removed,
     RetentionPolicy,
+    Session,
     Statistic,
     Step,
     Wait,

@@ -1,4 +1,4 @@
-"""When an API token was last used. Kept in Redis alone: reading changes no row, and losing it loses nothing that counts.
+"""When an API token or a session was last used. Kept in Redis alone: reading changes no row, losing it loses little.
 
 Redis may be slow or gone: a note is never waited for longer than a fifth of a second, and after a failure nothing is
 noted for a while.
@@ -27,19 +27,19 @@ log = logging.getLogger("runs.live")
 
 
 class _Notes:
-    """What this process has noted lately, so that a busy token costs one write a minute."""
+    """What this process has noted lately, so that a busy one costs one write a minute."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.noted: dict[UUID, float] = {}
         self.resting_until = 0.0
 
-    def is_due(self, token: UUID) -> bool:
+    def is_due(self, used: UUID) -> bool:
         moment = time.monotonic()
         with self.lock:
-            if moment < self.resting_until or moment - self.noted.get(token, -FRESH) < FRESH:
+            if moment < self.resting_until or moment - self.noted.get(used, -FRESH) < FRESH:
                 return False
-            self.noted[token] = moment
+            self.noted[used] = moment
             return True
 
     def rest(self) -> None:
@@ -51,29 +51,29 @@ class _Notes:
 _notes = _Notes()
 
 
-def note_use(token: UUID) -> None:
-    """Remember that a token was used now. Never raises."""
-    if not _notes.is_due(token):
+def note_use(used: UUID) -> None:
+    """Remember that a token, or a session by its handle, was used now. Never raises."""
+    if not _notes.is_due(used):
         return
     try:
-        _client().set(_key(token), datetime.now(UTC).isoformat(timespec="seconds"), ex=KEPT)
+        _client().set(_key(used), datetime.now(UTC).isoformat(timespec="seconds"), ex=KEPT)
     except redis.RedisError as error:
         _notes.rest()
-        log.warning("last use of a token was not noted: %s", type(error).__name__)
+        log.warning("last use was not noted: %s", type(error).__name__)
 
 
-def last_uses(tokens: Iterable[UUID]) -> dict[UUID, datetime]:
-    """When each token was last used, as far as is known. Never raises."""
-    asked = list(tokens)
+def last_uses(things: Iterable[UUID]) -> dict[UUID, datetime]:
+    """When each token or session was last used, as far as is known. Never raises."""
+    asked = list(things)
     if not asked:
         return {}
     try:
-        told = cast(list[Any], _client().mget([_key(token) for token in asked]))
+        told = cast(list[Any], _client().mget([_key(one) for one in asked]))
     except redis.RedisError:
         return {}
     return {
-        token: datetime.fromisoformat(text.decode())
-        for token, text in zip(asked, told, strict=True)
+        one: datetime.fromisoformat(text.decode())
+        for one, text in zip(asked, told, strict=True)
         if text is not None
     }
 
@@ -85,5 +85,5 @@ def _client() -> redis.Redis:
     )
 
 
-def _key(token: UUID) -> str:
-    return f"hitl:token-used:{token}"
+def _key(used: UUID) -> str:
+    return f"hitl:used:{used}"

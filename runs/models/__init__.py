@@ -22,6 +22,7 @@ from runs.models.runs import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.sessions import Session
 from runs.models.statistics import Counted, Statistic
 from runs.models.views import SavedView
 
@@ -57,6 +58,7 @@ __all__ = [
     "Run",
     "SavedView",
     "ServiceBeat",
+    "Session",
     "Signal",
     "Slot",
     "Snooze",

@@ -180,9 +180,12 @@ class Notice(models.Model):
 
 
 class Preference(models.Model):
-    """What a person wants to hear in a project, and how. Without a row everything is shown, and `MAILED` is mailed at once."""
+    """What a person wants to hear in a project, and how; without a user: what holds there for whoever has said nothing.
 
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    Without any row everything is shown, and `MAILED` is mailed at once.
+    """
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="+")
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     app = ArrayField(models.CharField(max_length=10), default=list)
     mail = ArrayField(models.CharField(max_length=10), default=list)
@@ -192,6 +195,9 @@ class Preference(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["user", "project"], name="preference_once"),
+            models.UniqueConstraint(
+                fields=["project"], condition=Q(user__isnull=True), name="preference_once_a_project"
+            ),
             models.CheckConstraint(
                 condition=Q(app__contained_by=list(TOPICS)) & Q(mail__contained_by=list(TOPICS)),
                 name="preference_topics_known",

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, tzinfo
 
 from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
+
+from runs.engine.hours import is_zone, zone_named
 
 ROLES = ("viewer", "submitter", "reviewer", "operator", "admin")
 SCOPES = (
@@ -20,25 +23,36 @@ SCOPES = (
 
 
 class User(AbstractUser):
-    """A person, or a service account (which signs in by API token only)."""
+    """A person, or a service account (which signs in by API token only).
+
+    zone: the time zone in which they read times; empty: UTC.
+    """
 
     name = models.CharField("shown name", max_length=150, blank=True)
+    zone = models.CharField("time zone", max_length=64, blank=True, default="")
     is_service = models.BooleanField("service account", default=False)
 
     def __str__(self) -> str:
         return self.name or self.username
 
+    @property
+    def clock(self) -> tzinfo:
+        """The time zone in which they read times."""
+        return zone_named(self.zone) if self.zone and is_zone(self.zone) else UTC
+
 
 class Project(models.Model):
     """The tenant: every row of runs, approvals and history belongs to one.
 
-    max_concurrent_runs: how many of its runs may be at work at once, of whatever workflow; none: any number.
+    max_concurrent_runs: how many of its runs may be at work at once, of whatever workflow; none: any number. hours: when its
+    people work, where their team says nothing (see `runs.engine.hours`); none: the standard week.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=150)
     max_concurrent_runs = models.IntegerField(null=True)
+    hours = models.JSONField(null=True)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -1,6 +1,7 @@
 """The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
 
 from runs.engine.approval import ActionDecision
+from runs.operations.account import change_password, end_other_sessions, end_session, set_zone
 from runs.operations.admitting import answer_call, let_in
 from runs.operations.attending import assign, extend, snooze, unassign
 from runs.operations.bulk import Bulk, Item, Order, bulk
@@ -38,7 +39,7 @@ from runs.operations.members import (
     set_roles,
     switch_account,
 )
-from runs.operations.noticing import mark_read, set_preference
+from runs.operations.noticing import drop_preference, mark_read, set_preference, set_project_preference
 from runs.operations.pausing import pause, resume
 from runs.operations.preflight import Line, Preflight, preflight
 from runs.operations.previewing import (
@@ -115,6 +116,7 @@ __all__ = [
     "bulk",
     "cancel",
     "change_endpoint",
+    "change_password",
     "change_view",
     "compare",
     "compared_with",
@@ -130,7 +132,10 @@ __all__ = [
     "delete_endpoint",
     "delete_team",
     "delete_view",
+    "drop_preference",
     "edit_state",
+    "end_other_sessions",
+    "end_session",
     "erase",
     "expire",
     "extend",
@@ -183,7 +188,9 @@ __all__ = [
     "set_people",
     "set_policy",
     "set_preference",
+    "set_project_preference",
     "set_roles",
+    "set_zone",
     "shape_of",
     "signal",
     "snooze",

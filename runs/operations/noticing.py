@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from runs import store
+from runs import policies, store
 from runs.engine.telling import TOPICS
 from runs.errors import BadRequest, NotFound
-from runs.models import Notice, Preference
+from runs.models import Notice, Preference, User
+from runs.operations.administering import administration
 from runs.operations.door import verb
 from runs.policies import Actor
 
@@ -27,16 +29,46 @@ def mark_read(*, actor: Actor, up_to: int, only: int | None = None) -> int:
 
 def set_preference(*, actor: Actor, app: Sequence[str], mail: Sequence[str], digest: bool) -> Preference:
     """Say what one wants to hear in this project: in the app, and by mail, at once or together once a day."""
+    told = _told(app, mail, digest)
+    with verb(actor, "set_preference", actor.user.username):
+        policies.check_preference(actor)
+        return _store(actor, told, user=actor.user)
+
+
+def drop_preference(*, actor: Actor) -> None:
+    """Hear what the project says, as whoever has said nothing. Again changes nothing."""
+    with verb(actor, "drop_preference", actor.user.username):
+        policies.check_preference(actor)
+        Preference.objects.filter(user=actor.user, project=actor.project).delete()
+
+
+def set_project_preference(
+    *, actor: Actor, app: Sequence[str], mail: Sequence[str], digest: bool
+) -> Preference:
+    """Say what people of the project hear who have said nothing themselves."""
+    told = _told(app, mail, digest)
+    said = f"in the app: {', '.join(app) or 'nothing'}; by mail: {', '.join(mail) or 'nothing'}"
+    with administration(
+        actor,
+        "set_project_preference",
+        actor.project.slug,
+        what="say what people hear of",
+        said=said + (", once a day" if digest else ""),
+    ):
+        return _store(actor, told, user=None)
+
+
+def _told(app: Sequence[str], mail: Sequence[str], digest: bool) -> dict[str, Any]:
     unknown = sorted({*app, *mail} - set(TOPICS))
     if unknown:
         raise BadRequest(f"Topics are {', '.join(TOPICS)}.", unknown=unknown)
-    with verb(actor, "set_preference", actor.user.username):
-        if not actor.roles:
-            raise NotFound()
-        told = {
-            "app": [topic for topic in TOPICS if topic in app],
-            "mail": [topic for topic in TOPICS if topic in mail],
-            "digest": digest,
-        }
-        found, _ = Preference.objects.update_or_create(user=actor.user, project=actor.project, defaults=told)
-        return found
+    return {
+        "app": [topic for topic in TOPICS if topic in app],
+        "mail": [topic for topic in TOPICS if topic in mail],
+        "digest": digest,
+    }
+
+
+def _store(actor: Actor, told: dict[str, Any], *, user: User | None) -> Preference:
+    found, _ = Preference.objects.update_or_create(user=user, project=actor.project, defaults=told)
+    return found

@@ -13,7 +13,7 @@ from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.hours import hours_from
 from runs.errors import NotFound, Problem, Unprocessable
-from runs.models import Absence, Team, TeamHours, User
+from runs.models import Absence, Project, Team, TeamHours, User
 from runs.operations.door import as_uuid, verb
 from runs.policies import Actor
 
@@ -68,18 +68,27 @@ def be_back(*, actor: Actor, absence_id: uuid.UUID | str) -> Absence:
         return found
 
 
-def set_hours(*, actor: Actor, team: str, hours: Json) -> TeamHours:
-    """Say when the people of a team work (see `runs.engine.hours.Hours.as_dict`). Counts for what is asked from now on."""
-    with verb(actor, "set_hours", team):
+def set_hours(*, actor: Actor, team: str, hours: Json) -> None:
+    """Say when the people of a team work (see `runs.engine.hours.Hours.as_dict`); None: as the project says.
+
+    An empty team: the people of all teams that say nothing, and whoever is asked without a team. Counts for what is asked
+    from now on.
+    """
+    told = None if hours is None else hours_from(hours)
+    with verb(actor, "set_hours", team or "project", reason=str(told or "as is usual")):
         policies.check_hours(actor)
+        if not team:
+            Project.objects.filter(pk=actor.project.pk).update(hours=told and told.as_dict())
+            return
         found = Team.objects.filter(project=actor.project, name=team).first()
         if found is None:
             raise NotFound()
-        told = hours_from(hours).as_dict()
-        row, _ = TeamHours.objects.update_or_create(
-            team=found, defaults={"document": told, "changed_at": store.now()}
+        if told is None:
+            TeamHours.objects.filter(team=found).delete()
+            return
+        TeamHours.objects.update_or_create(
+            team=found, defaults={"document": told.as_dict(), "changed_at": store.now()}
         )
-        return row
 
 
 def _member(actor: Actor, username: str, name: str) -> User:

@@ -5,24 +5,43 @@
 WITH hook AS (
   SELECT id FROM runs_endpoint
   WHERE project_id = %(project)s AND disabled_at IS NULL AND deleted_at IS NULL AND %(type)s = ANY(events)
+), barred AS (
+  SELECT asker.id FROM runs_approval asked JOIN runs_run run ON run.id = asked.run_id,
+    LATERAL (VALUES (run.requester_id), (run.submitted_by_id)) AS asker (id)
+  WHERE asked.id = %(approval)s AND asker.id IS NOT NULL
+    AND asked.options -> 'requester_may_decide' IS DISTINCT FROM 'true'
+), seat AS ( -- in whose place somebody may answer: their own, and that of who is away now
+  SELECT person.id, person.username, member.roles, answers.id AS answers
+  FROM runs_member member JOIN runs_user person ON person.id = member.user_id AND person.is_active,
+    LATERAL (
+      SELECT person.id UNION ALL
+      SELECT absence.substitute_id FROM runs_absence absence
+      WHERE absence.project_id = member.project_id AND absence.user_id = person.id AND absence.ended_at IS NULL
+        AND absence.starts_at <= now() AND absence.ends_at > now()
+    ) AS answers
+  WHERE member.project_id = %(project)s AND %(audience)s = 'candidates'
+    AND member.roles && ARRAY['reviewer', 'operator']::varchar[]
 ), heard AS (
-  SELECT person.id, person.email, preference.digest,
+  SELECT person.id, person.email, coalesce(preference.digest, standard.digest, false) AS digest,
     CASE WHEN person.id = %(requester)s THEN %(own_topic)s ELSE %(topic)s END AS topic,
-    coalesce(preference.app, %(app)s::varchar[]) AS app, coalesce(preference.mail, %(mail)s::varchar[]) AS mail
+    coalesce(preference.app, standard.app, %(app)s::varchar[]) AS app,
+    coalesce(preference.mail, standard.mail, %(mail)s::varchar[]) AS mail
   FROM runs_member member
   JOIN runs_user person ON person.id = member.user_id AND person.is_active AND NOT person.is_service
   LEFT JOIN runs_preference preference ON preference.user_id = person.id AND preference.project_id = member.project_id
+  LEFT JOIN runs_preference standard ON standard.user_id IS NULL AND standard.project_id = member.project_id
   LEFT JOIN runs_approval asked ON asked.id = %(approval)s
   WHERE member.project_id = %(project)s AND CASE %(audience)s
     WHEN 'candidates' THEN
       member.roles && ARRAY['reviewer', 'operator']::varchar[]
-      AND (person.id IS DISTINCT FROM %(requester)s OR asked.options -> 'requester_may_decide' = 'true')
-      AND (
-        (asked.teams = '{}' AND asked.users = '{}' AND 'reviewer' = ANY(member.roles))
-        OR person.username = ANY(asked.users)
-        OR EXISTS (
-          SELECT 1 FROM runs_team team JOIN runs_team_people inside ON inside.team_id = team.id
-          WHERE team.project_id = %(project)s AND team.name = ANY(asked.teams) AND inside.user_id = person.id
+      AND NOT (person.id IN (SELECT id FROM barred)) AND EXISTS (
+        SELECT 1 FROM seat WHERE seat.answers = person.id AND NOT (seat.id IN (SELECT id FROM barred)) AND (
+          (asked.teams = '{}' AND asked.users = '{}' AND 'reviewer' = ANY(seat.roles))
+          OR seat.username = ANY(asked.users)
+          OR EXISTS (
+            SELECT 1 FROM runs_team team JOIN runs_team_people inside ON inside.team_id = team.id
+            WHERE team.project_id = %(project)s AND team.name = ANY(asked.teams) AND inside.user_id = seat.id
+          )
         )
       )
     WHEN 'requester' THEN person.id = %(requester)s
@@ -31,7 +50,7 @@ WITH hook AS (
   END AND person.id IS DISTINCT FROM %(actor)s
 ), person AS (
   SELECT id, topic, topic = ANY(app) AS shown,
-    %(by_mail)s AND email <> '' AND topic = ANY(mail) AS mailed, coalesce(digest, false) AS digest
+    %(by_mail)s AND email <> '' AND topic = ANY(mail) AS mailed, digest
   FROM heard
 ), message AS (
   INSERT INTO runs_message (id, project_id, run_id, approval_id, seq, type, title, body, created_at)

@@ -172,7 +172,13 @@ _DIGEST: Final = """
       RETURNING user_id, project_id
     ), taken AS (
       UPDATE runs_notice notice SET digest = false FROM due
-      WHERE notice.user_id = due.user_id AND notice.project_id = due.project_id AND notice.digest
+      WHERE notice.project_id = due.project_id AND notice.digest AND (
+        notice.user_id = due.user_id
+        OR due.user_id IS NULL AND NOT EXISTS ( -- who has said nothing hears what the project says
+          SELECT 1 FROM runs_preference own
+          WHERE own.user_id = notice.user_id AND own.project_id = notice.project_id
+        )
+      )
       RETURNING notice.user_id, notice.project_id, notice.message_id, notice.read_at, notice.id
     ), gathered AS MATERIALIZED (
       SELECT gen_random_uuid() AS id, user_id, project_id,

@@ -127,8 +127,10 @@ def ago(context: template.Context, at: datetime | None) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def at(context: template.Context, moment: datetime | None) -> SafeString | str:
-    """A point in time as people say it, the exact instant in the title."""
-    return _time(moment, words.moment(moment, _now(context))) if moment else ""
+    """A point in time as people say it, on the reader's clock; the exact instant in the title."""
+    if moment is None:
+        return ""
+    return _time(moment, words.moment(moment, _now(context), timezone.get_current_timezone()))
 
 
 @register.simple_tag
@@ -165,5 +167,5 @@ def _now(context: template.Context) -> datetime:
 
 
 def _time(moment: datetime, text: str) -> SafeString:
-    exact = words.exact(moment)
-    return format_html('<time datetime="{}" title="{}">{}</time>', exact, exact, text)
+    title = words.exact_there(moment, timezone.get_current_timezone())
+    return format_html('<time datetime="{}" title="{}">{}</time>', words.exact(moment), title, text)

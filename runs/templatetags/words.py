@@ -1,8 +1,8 @@
-"""Times, sizes and ids as a person says them. Pure: now is an argument."""
+"""Times, sizes and ids as a person says them. Pure: now is an argument, and so is whose clock is meant."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from uuid import UUID
 
@@ -45,9 +45,9 @@ def age(at: datetime, now: datetime) -> str:
     return "now" if seconds < 1 else span(round(seconds) if seconds < 10 else seconds).replace(".0", "")
 
 
-def moment(at: datetime, now: datetime) -> str:
-    """A point in time, 24 h clock, UTC: "14:20", "yesterday 16:40", "12 Jun 11:20", "12 Jun 2025 11:20"."""
-    at, now = at.astimezone(UTC), now.astimezone(UTC)
+def moment(at: datetime, now: datetime, zone: tzinfo = UTC) -> str:
+    """A point in time on the clock of a zone: "14:20", "yesterday 16:40", "12 Jun 11:20", "12 Jun 2025 11:20"."""
+    at, now = at.astimezone(zone), now.astimezone(zone)
     days = (at.date() - now.date()).days
     clock = f"{at:%H:%M}"
     near = {0: clock, -1: f"yesterday {clock}", 1: f"tomorrow {clock}"}
@@ -58,8 +58,16 @@ def moment(at: datetime, now: datetime) -> str:
 
 
 def exact(at: datetime) -> str:
-    """The instant with its zone, for datetime attributes and titles."""
+    """The instant in UTC, for machines and for titles."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def exact_there(at: datetime, zone: tzinfo) -> str:
+    """The instant on the clock of a zone, then in UTC where that says something else."""
+    there = at.astimezone(zone)
+    if there.utcoffset() == timedelta(0):
+        return exact(at)
+    return f"{there.isoformat(sep=' ', timespec='milliseconds')} ({zone}), {exact(at)}"
 
 
 def short_id(value: UUID | str, prefix: str = "") -> str:

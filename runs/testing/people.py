@@ -17,8 +17,8 @@ Teams = Mapping[str, Sequence[str]]
 class People:
     """teams: usernames by team; None where a play does not say: then whoever answers is somebody who is asked.
 
-    requester: who asked for the run, and may not answer. hours: when teams work; others work from Monday to Friday, nine to
-    five, UTC.
+    requester: who asked for the run, and may not answer. hours: when teams work; those of the empty name hold for all others,
+    who else work from Monday to Friday, nine to five, UTC.
     """
 
     teams: Teams | None = None
@@ -26,7 +26,7 @@ class People:
     hours: Mapping[str, Hours] = field(default_factory=dict)
 
     def hours_of(self, team: str) -> Hours:
-        return self.hours.get(team, STANDARD)
+        return self.hours.get(team) or self.hours.get("", STANDARD)
 
     def asked(self, stage: Stage, options: Mapping[str, Any]) -> list[str] | None:
         """Who may answer at a stage, in the order in which the teams name them; None if a play does not say."""

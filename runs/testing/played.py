@@ -458,7 +458,8 @@ class Play:
         without it lanes go in their order. crash: where the worker ends. max_steps: stop after so many, and then run
         nothing by itself. replay_check: run each body twice. poison: crashes after which a step is set aside.
         teams: usernames by team; then only who is asked may answer (`by=`), and who nobody names is the next of them.
-        requester: who may not. hours: when teams work. Claims, substitutes and snoozes are of the product, not of a play.
+        requester: who may not. hours: when teams work, and ("") the rest. Claims, substitutes and snoozes are of the product,
+        not of a play.
         """
         if now.utcoffset() is None:
             raise PlayError(f"now= is an aware datetime, as datetime(2026, 1, 1, tzinfo=UTC); not {now!r}.")

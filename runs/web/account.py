@@ -1,24 +1,51 @@
-"""Signing in and out, and one's API tokens."""
+"""Signing in and out; one's profile, password and sessions; one's API tokens."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
 from runs import operations, policies, queries, roster, store
 from runs.errors import HitlError, Problem, Unprocessable
 from runs.live.presence import last_uses
+from runs.models import Session
 from runs.models.people import SCOPES
-from runs.web import once
+from runs.models.sessions import CAME, came
+from runs.operations.door import as_uuid
+from runs.templatetags.words import some
+from runs.web import clocks, once
 from runs.web.door import Request, page, see_other
 from runs.web.sheet import Done, draw, fields_of, forms
 
+YEAR: Final = 365 * 86_400
+THEME_WORDS: Final = {"": "as the system", "light": "light", "dark": "dark"}
+BROWSERS: Final = {  # by what tells it from those that call themselves by its name too
+    "Edg": "Edge",
+    "OPR/": "Opera",
+    "Firefox/": "Firefox",
+    "Chrome/": "Chrome",
+    "CriOS/": "Chrome",
+    "FxiOS/": "Firefox",
+    "Safari/": "Safari",
+}
+SYSTEMS: Final = {
+    "Android": "Android",
+    "iPhone": "an iPhone",
+    "iPad": "an iPad",
+    "Windows": "Windows",
+    "Mac OS X": "a Mac",
+    "CrOS": "ChromeOS",
+    "Linux": "Linux",
+}
 MEANS: Final = {
     "runs:read": "see runs, history and checkpoints",
     "runs:submit": "submit runs, and cancel its own",
@@ -37,9 +64,121 @@ class SignIn(LoginView):
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         return {**super().get_context_data(**kwargs), "demo": settings.DEBUG}
 
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        answer = super().form_valid(form)
+        remember_arrival(self.request)
+        return answer
+
 
 class SignOut(LogoutView):
     pass
+
+
+def remember_arrival(request: HttpRequest) -> None:
+    """Keep in a session that has just begun when, from where and with what its person came in."""
+    request.session[CAME] = came(
+        at=store.now(),
+        address=request.META.get("REMOTE_ADDR", ""),
+        agent=request.META.get("HTTP_USER_AGENT", ""),
+    )
+
+
+# ---- profile
+
+
+def _profile(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    zone = request.POST.get("zone", request.user.zone or "UTC")
+    wrong = fields_of(error)
+    shown = {
+        "person": request.user,
+        "zone": zone,
+        "zones": clocks.zone_choices(zone),
+        "themes": [{"name": name, "words": words} for name, words in THEME_WORDS.items()],
+        "errors": wrong,
+    }
+    return draw(request, "account/profile.html", shown, None if wrong else error)
+
+
+@forms(_profile)
+def profile(request: Request) -> HttpResponse:
+    operations.set_zone(actor=request.actor, zone=request.POST.get("zone", ""))
+    messages.success(request, "Saved.")
+    answer = see_other(reverse("account"))
+    theme = request.POST.get("theme", "")
+    if theme in THEME_WORDS:
+        # As the switch in the top bar does.
+        answer.set_cookie("hitl_theme", theme, max_age=YEAR, samesite="Lax")
+    return answer
+
+
+# ---- password
+
+
+def _password(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    wrong = fields_of(error)
+    return draw(request, "account/password.html", {"errors": wrong}, None if wrong else error)
+
+
+@forms(_password)
+def password(request: Request) -> Done:
+    new = request.POST.get("new", "")
+    if new != request.POST.get("again", ""):
+        problem = Problem("/again", "differs", "it differs from the one above")
+        raise Unprocessable("The two differ.", errors=[problem])
+    person = operations.change_password(
+        actor=request.actor,
+        old=request.POST.get("old", ""),
+        new=new,
+        session_key=request.session.session_key or "",
+    )
+    update_session_auth_hash(request, person)
+    return Done("Your password is changed; you are signed out everywhere else.", reverse("account"))
+
+
+# ---- sessions
+
+
+def _sessions(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    found = roster.sessions_of(request.user)
+    seen = last_uses(one.handle for one in found)
+    here = request.session.session_key
+    rows = [_row(one, seen=seen.get(one.handle), here=one.session_key == here) for one in found]
+    shown = {"rows": sorted(rows, key=lambda row: not row["here"]), "others": len(rows) > 1}
+    return draw(request, "account/sessions.html", shown, error)
+
+
+def _row(session: Session, *, seen: datetime | None, here: bool) -> dict[str, Any]:
+    told = session.get_decoded().get(CAME, {})
+    return {
+        "handle": session.handle,
+        "here": here,
+        "seen": seen,
+        "browser": browser_of(told.get("agent", "")),
+        "agent": told.get("agent", ""),
+        "address": told.get("address", ""),
+        "came": datetime.fromisoformat(told["at"]) if told else None,
+    }
+
+
+def browser_of(agent: str) -> str:
+    """A browser and its system as people call them, from what a browser says of itself."""
+    browser = next((name for mark, name in BROWSERS.items() if mark in agent), "")
+    system = next((name for mark, name in SYSTEMS.items() if mark in agent), "")
+    return " on ".join(part for part in (browser, system) if part) or "Another browser"
+
+
+@forms(_sessions)
+def sessions(request: Request) -> Done:
+    """End one of one's sessions, or all but this one."""
+    handle = request.POST.get("session", "")
+    if handle:
+        operations.end_session(actor=request.actor, handle=as_uuid(handle))
+        return Done("It is signed out.", reverse("sessions"))
+    ended = operations.end_other_sessions(actor=request.actor, session_key=request.session.session_key or "")
+    return Done(f"{some(ended, 'other session')} ended.", reverse("sessions"))
+
+
+# ---- tokens
 
 
 def _of_others(request: Request) -> list[dict[str, Any]]:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.timezone import get_current_timezone
 
 from runs import inboxes, operations, policies, queries, sights, store
 from runs.engine.stages import candidates
-from runs.errors import BadRequest, HitlError, NothingDecided, Problem, Unprocessable
+from runs.errors import BadRequest, HitlError, NothingDecided
 from runs.models import Approval
 from runs.operations import Chosen, Together
 from runs.templatetags import pretty, words
+from runs.web import clocks
 from runs.web.door import Request, number, page
-from runs.web.sheet import Done, draw, forms
+from runs.web.sheet import Done, draw, fields_of, forms
 
 SNOOZES: Final = {"1": "an hour", "4": "four hours", "24": "a day", "168": "a week"}
 MOST: Final = 100  # decided together
@@ -30,6 +32,8 @@ MOST: Final = 100  # decided together
 def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
     approval = queries.approval(request.actor.project.pk, approval_id)
     policies.check_direct(request.actor, approval.run, approval)
+    others = _others(request, approval)
+    sights.approval(approval, sights.of(request.actor, approval.run))
     now = store.now()
     taken = approval.is_worked_on(now)
     shown = {
@@ -37,7 +41,7 @@ def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None
         "taken": taken,
         "mine": taken and approval.assignee_id == request.user.pk,
         "may_decide": policies.can_decide(request.actor, approval.run, approval),
-        "others": _others(request, approval),
+        "others": others,
         "snoozes": SNOOZES,
         "typed": {name: request.POST.get(name, "") for name in ("reason", "to", "due_at", "hours")},
     }
@@ -81,19 +85,17 @@ def _do(request: Request, approval_id: UUID) -> str:
         )
     if what == "extend":
         done = operations.extend(**given, due_at=_instant(request, "due_at"), reason=reason)
-        return f"{name} is due {done.due_at:%d %b %H:%M} UTC."
+        return f"{name} is due {_said(done.due_at)}."
     raise BadRequest("Say what is to be done.")
 
 
 def _instant(request: Request, name: str) -> datetime:
-    """A date and time as a form sends it, in UTC as all times of these pages."""
-    try:
-        return datetime.fromisoformat(request.POST.get(name, "")).replace(tzinfo=UTC)
-    except ValueError:
-        told = "a date and a time"
-        raise Unprocessable(
-            f"{name}: {told}.", errors=[Problem(f"/{name}", "invalid_instant", told)]
-        ) from None
+    """A date and time as a form sends it, on the clock of who typed it."""
+    return clocks.instant(request.POST.get(name, ""), request.user.clock, path=f"/{name}")
+
+
+def _said(at: datetime | None) -> str:
+    return words.moment(at, store.now(), get_current_timezone()) if at else ""
 
 
 # ---- several together
@@ -201,6 +203,7 @@ def _ids(texts: list[str]) -> set[UUID]:
 
 
 def _row(request: Request, approval: Approval, refusal: str) -> dict[str, Any]:
+    """As its reader may see it."""
     sent = f"{approval.pk} {approval.version} {approval.digest}"
     seen = sights.approval(approval, sights.of(request.actor, approval.run))
     args = [action["args"] for action in seen.content["actions"]]
@@ -224,7 +227,9 @@ def _chosen(text: str) -> Chosen:
 
 def _away_page(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     names = queries.known_people(request.actor.project.pk).people
+    wrong = fields_of(error)
     shown = {
+        "errors": wrong,
         "absences": queries.absences(request.actor.project.pk),
         "others": sorted(names - {request.user.username}),
         "typed": {
@@ -233,7 +238,7 @@ def _away_page(request: Request, *, error: HitlError | None = None) -> HttpRespo
         "decides": request.user.username in names,
         "admin": "admin" in request.actor.roles,
     }
-    return draw(request, "account/away.html", shown, error)
+    return draw(request, "account/away.html", shown, None if wrong else error)
 
 
 @forms(_away_page)
@@ -248,5 +253,5 @@ def away(request: Request) -> Done:
         ends_at=_instant(request, "ends_at"),
         note=request.POST.get("note", ""),
     )
-    since = f"{made.starts_at:%d %b %H:%M} UTC"
-    return Done(f"{made.substitute} answers in your place from {since}.", reverse("away"))
+    said = f"{made.substitute} answers in your place from {_said(made.starts_at)}."
+    return Done(said, reverse("away"))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from django.utils.timezone import localtime
+
 from runs.errors import (
     AlreadyDecided,
     AlreadyTerminal,
@@ -77,7 +79,7 @@ def of_decision(
     if isinstance(error, AlreadyDecided):
         done = DONE.get(str(error.facts.get("action")), "decided about")
         when = (
-            f" at {approval.closed_at:%H:%M:%S}, {words.age(approval.closed_at, now)} ago"
+            f" at {localtime(approval.closed_at):%H:%M:%S}, {words.age(approval.closed_at, now)} ago"
             if approval.closed_at
             else ""
         )
@@ -101,7 +103,7 @@ def _stale(
     texts = []
     if made is not None and made.author is not None:
         ago = words.age(made.created_at, now)
-        texts.append(f"{made.author} edited it at {made.created_at:%H:%M:%S}, {ago} ago.")
+        texts.append(f"{made.author} edited it at {localtime(made.created_at):%H:%M:%S}, {ago} ago.")
     texts.append(
         f"Your {wanted or 'answer'} was for version {seen}; the open one is version {approval.version}. "
         "Your text is kept."

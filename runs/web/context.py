@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils import timezone
 
 from runs import inboxes, policies, queries
 from runs.models import Project
@@ -19,6 +20,8 @@ PLACES = {
     "approval": "inbox",
     "run": "runs",
     "token": "tokens",
+    "sessions": "account",
+    "password": "account",
     "member": "members",
     "team": "members",
     "teams": "members",
@@ -69,6 +72,11 @@ class Frame:
         words = self.person.split() or ["?"]
         letters = words[0][:2] if len(words) == 1 else words[0][0] + words[-1][0]
         return letters.upper()
+
+    @property
+    def zone(self) -> str:
+        """Whose clock the times of the page are of."""
+        return timezone.get_current_timezone_name()
 
     @property
     def roles(self) -> str:

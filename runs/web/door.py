@@ -7,6 +7,7 @@ page that is shown again with the reason (`refused=`); without one there is a pa
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -14,6 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -21,7 +23,9 @@ from django_htmx.middleware import HtmxDetails
 
 from runs import policies, roster
 from runs.errors import Conflict, Forbidden, HitlError, NotFound
+from runs.live.presence import note_use
 from runs.models import Member, Project, User
+from runs.models.sessions import handle_of
 from runs.policies import Actor
 from runs.web import once
 
@@ -88,13 +92,14 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
         def guarded(request: Request, **kwargs: Any) -> HttpResponse:
             if not is_signed_in(request):
                 return to_sign_in(request)
-            try:
-                enter(request)
-                if request.method == "POST":
-                    once.check_user(request)
-                return view(request, **kwargs)
-            except HitlError as error:
-                return answer_refusal(request, error, refused, kwargs)
+            with readers_clock(request):
+                try:
+                    enter(request)
+                    if request.method == "POST":
+                        once.check_user(request)
+                    return view(request, **kwargs)
+                except HitlError as error:
+                    return answer_refusal(request, error, refused, kwargs)
 
         guarded.refused = refused  # type: ignore[attr-defined]
         return guarded
@@ -118,6 +123,11 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
     return wrap
 
 
+def readers_clock(request: Request) -> AbstractContextManager[None]:
+    """Whatever a page says of times meanwhile is in the zone of who reads it."""
+    return timezone.override(request.user.clock)
+
+
 def enter(request: Request, project: Project | None = None) -> None:
     """Find project and roles; the project is the session's, or the one that an address leads to. Raises `NoProject`."""
     address = request.META.get("REMOTE_ADDR", "")
@@ -128,6 +138,7 @@ def enter(request: Request, project: Project | None = None) -> None:
         actor = Actor(request.user, project, "session", address)
     policies.check_view(actor, actor.project.pk)
     request.actor = actor  # from here on pages name the project
+    note_use(handle_of(request.session.session_key or ""))
 
 
 def _member(request: Request) -> Member:
@@ -217,7 +228,8 @@ def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
     try:
         match = resolve(request.path_info)
         enter(request)
-        return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
+        with readers_clock(request):
+            return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
     except (HitlError, Resolver404):
         return error_page(request, SessionRenewed())
 

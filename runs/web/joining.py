@@ -15,6 +15,7 @@ from runs import operations
 from runs.errors import HitlError
 from runs.models import Invitation, User
 from runs.operations import NewAccount
+from runs.web.account import remember_arrival
 from runs.web.banner import of_error
 from runs.web.door import answering, error_page, see_other
 from runs.web.sheet import fields_of
@@ -55,6 +56,7 @@ def _come_in(request: HttpRequest, *, secret: str, found: Invitation) -> HttpRes
         )
         joined = operations.join_by_invitation(secret=secret, account=account, address=address)
         login(request, joined.user)
+        remember_arrival(request)
     request.session["project"] = found.project.slug
     return see_other(reverse("inbox"))
 

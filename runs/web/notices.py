@@ -5,21 +5,29 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django.conf import settings
-from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from runs import operations, queries, store
+from runs import operations, policies, queries, store
 from runs.engine import telling
 from runs.errors import HitlError, LinkRefused, LinkSpent
-from runs.models import Notice
-from runs.web import once
-from runs.web.banner import of_error
+from runs.models import Notice, Preference
 from runs.web.deciding import by_link
-from runs.web.door import Request, enter, error_page, is_signed_in, number, page, see_other, to_sign_in
+from runs.web.door import (
+    Request,
+    enter,
+    error_page,
+    is_signed_in,
+    number,
+    page,
+    readers_clock,
+    see_other,
+    to_sign_in,
+)
+from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
 TOPICS: Final = {
@@ -73,39 +81,57 @@ def bell(request: Request) -> HttpResponse:
     return render(request, "notices/_bell_live.html", {})
 
 
-def settings_again(request: Request, error: HitlError) -> HttpResponse:
-    return _settings(request, banner=of_error(error))
-
-
-@page(methods="GET POST", refused=settings_again)
-def preferences(request: Request) -> HttpResponse:
-    if request.method != "POST":
-        return _settings(request)
-    operations.set_preference(
-        actor=request.actor,
-        app=request.POST.getlist("app"),
-        mail=request.POST.getlist("mail"),
-        digest=request.POST.get("when") == "daily",
-    )
-    messages.success(request, "Saved. It holds for what happens from now on.")
-    return see_other(reverse("notification-settings"))
-
-
-def _settings(request: Request, *, banner: Any = None) -> HttpResponse:
+def _own(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     told = queries.preference(request.actor.project.pk, request.user)
-    topics = [
-        {"name": name, "words": words, "hint": hint, "app": name in told.app, "mail": name in told.mail}
-        for name, (words, hint) in TOPICS.items()
-    ]
-    context = {
-        "topics": topics,
+    return _hearing(request, told, own=True, said=told.user_id is not None, error=error)
+
+
+@forms(_own)
+def preferences(request: Request) -> Done:
+    if request.POST.get("verb") == "drop":
+        operations.drop_preference(actor=request.actor)
+        return Done("You hear what the project says.", reverse("notification-settings"))
+    operations.set_preference(actor=request.actor, **_wanted(request))
+    return Done("Saved. It holds for what happens from now on.", reverse("notification-settings"))
+
+
+def _projects(request: Request, *, error: HitlError | None = None) -> HttpResponse:
+    told = queries.project_preference(request.actor.project.pk)
+    return _hearing(request, told, own=False, said=told.pk is not None, error=error)
+
+
+@forms(_projects)
+def of_project(request: Request) -> Done:
+    operations.set_project_preference(actor=request.actor, **_wanted(request))
+    return Done("Saved. It holds for whoever has said nothing.", reverse("settings-hearing"))
+
+
+def _wanted(request: Request) -> dict[str, Any]:
+    return {
+        "app": request.POST.getlist("app"),
+        "mail": request.POST.getlist("mail"),
+        "digest": request.POST.get("when") == "daily",
+    }
+
+
+def _hearing(
+    request: Request, told: Preference, *, own: bool, said: bool, error: HitlError | None
+) -> HttpResponse:
+    """What somebody hears of. own: a person; else who has said nothing. said: it was said, and is not as it is everywhere."""
+    shown = {
+        "topics": [
+            {"name": name, "words": words, "hint": hint, "app": name in told.app, "mail": name in told.mail}
+            for name, (words, hint) in TOPICS.items()
+        ],
         "daily": told.digest,
         "mails": settings.HITL_MAIL,
         "address": request.user.email,
-        "banner": banner,
-        "form_token": once.token(request),
+        "own": own,
+        "said": said,
+        "changes": own or policies.can_administer(request.actor),
+        "administers": policies.can_administer(request.actor),
     }
-    return render(request, "notices/settings.html", context)
+    return draw(request, "notices/settings.html", shown, error)
 
 
 @never_cache
@@ -121,7 +147,8 @@ def link(request: Request, token: str) -> HttpResponse:
             return to_sign_in(request)
         enter(request, found.approval.project)
         operations.follow_link(actor=request.actor, token=token)
-        return by_link(request, found, token)
+        with readers_clock(request):
+            return by_link(request, found, token)
     except LinkSpent as error:
         return error_page(request, error)
     except HitlError as error:

@@ -23,6 +23,7 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
         "name": request.POST.get("name", project.name),
         "administers": policies.can_administer(request.actor),
         "projects": request.projects,
+        "hours": queries.project_hours(project.pk)[0],
     }
     return draw(request, "people/settings.html", shown, error)
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import operations, policies, roster
+from runs import operations, policies, queries, roster
 from runs.errors import HitlError
+from runs.models import Team
 from runs.web.door import Request
 from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
 CHOICES: Final = 1_000  # members to choose from
+NAMED: Final = 12  # people of a team in the list of teams
 
 
 def _teams(request: Request, *, error: HitlError | None = None) -> HttpResponse:
@@ -22,12 +24,17 @@ def _teams(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     found = roster.teams(project, after=request.GET.get("after", ""), limit=ROWS)
     asked = roster.asked_teams(project, [team.name for team in found.rows]) if found.rows else {}
     shown = {
-        "rows": [{"team": team, "asked": asked[team.name]} for team in found.rows],
+        "rows": [_row(team, asked[team.name]) for team in found.rows],
         "more": f"?{urlencode({'after': found.rows[-1].name})}" if found.more else "",
         "administers": policies.can_administer(request.actor),
         "name": request.POST.get("name", ""),
     }
     return draw(request, "people/teams.html", shown, error)
+
+
+def _row(team: Team, asked: int) -> dict[str, Any]:
+    people = list(team.people.all())
+    return {"team": team, "asked": asked, "people": people[:NAMED], "more": max(len(people) - NAMED, 0)}
 
 
 @forms(_teams)
@@ -45,10 +52,13 @@ def _team(request: Request, name: str, *, error: HitlError | None = None) -> Htt
     chosen = request.POST.getlist("people") or [user.username for user in found.people.all()]
     administers = policies.can_administer(request.actor)
     members = roster.members(project, limit=CHOICES).rows if administers else []
+    hours, own_hours = queries.team_hours(project, name)
     shown = {
         "team": found,
         "asked": roster.asked_teams(project, [name])[name],
         "administers": administers,
+        "hours": hours,
+        "own_hours": own_hours,
         "choices": [{"member": member, "checked": member.user.username in chosen} for member in members],
     }
     return draw(request, "people/team.html", shown, error)

@@ -16,6 +16,8 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
+from django.utils import timezone
+
 from runs.engine.lineage import Line, is_left
 from runs.models import JournalEntry, Step, Wait
 from runs.queries import CallPlace, Spent
@@ -436,7 +438,8 @@ def _marks(scale: Scale, *, now: datetime, running: bool) -> list[Mark]:
     """Start, the places where a wait is drawn short, and the end: as many as fit without touching."""
     if not scale.edges:
         return []
-    marks = [Mark("0%", words.moment(scale.edges[0], now), "start")]
+    zone = timezone.get_current_timezone()
+    marks = [Mark("0%", words.moment(scale.edges[0], now, zone), "start")]
     taken = 12.0
     last = scale.percent(scale.edges[-1])
     for start, end in scale.short:
@@ -444,7 +447,7 @@ def _marks(scale: Scale, *, now: datetime, running: bool) -> list[Mark]:
         if taken + 5 <= middle <= last - 12:
             marks.append(Mark(_percent(middle), f"// {words.span(end - start)} //", "middle"))
             taken = middle + 5
-    text = f"now {now:%H:%M}" if running else words.moment(scale.edges[-1], now)
+    text = f"now {now.astimezone(zone):%H:%M}" if running else words.moment(scale.edges[-1], now, zone)
     if last > 20:
         marks.append(Mark(_percent(last), text, "end"))
     return marks

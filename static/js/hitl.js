@@ -239,6 +239,36 @@
     for (const menu of all(".menu[open]")) if (!menu.contains(event.target)) menu.open = false;
   });
 
+  /* ---- the zone of this browser, offered where a zone is picked */
+
+  function offerZone() {
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    for (const button of all("[data-zone-of-browser]")) {
+      const field = document.getElementById(button.dataset.zoneOfBrowser);
+      const known = field && [...field.options].some((option) => option.value === zone);
+      button.hidden = !known || field.value === zone;
+      one("span", button).textContent = `Take ${zone}, as this browser says`;
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    const taker = event.target.closest("[data-zone-of-browser]");
+    if (!taker) return;
+    const field = document.getElementById(taker.dataset.zoneOfBrowser);
+    field.value = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    field.focus();
+    offerZone();
+  });
+
+  /* ---- on a phone the place one is at may be out of sight in a row of places */
+
+  function showPlace() {
+    for (const here of all(".sidenav [aria-current], .tabs [aria-current]")) {
+      const row = here.closest(".sidenav, .tabs");
+      if (row.scrollWidth > row.clientWidth) row.scrollLeft = here.offsetLeft - row.offsetLeft - (row.clientWidth - here.offsetWidth) / 2;
+    }
+  }
+
   /* ---- what needs this file is shown by it */
 
   function ready() {
@@ -247,6 +277,8 @@
     showUnsaved();
   }
   ready();
+  offerZone();
+  showPlace();
   document.addEventListener("htmx:afterSettle", ready);
   document.addEventListener("live:taken", ready);
 })();

@@ -47,6 +47,8 @@ def pages(site: Site) -> list[str]:
         f"/runs/{ended}/rewind/0/",
         f"/runs/{run_id}/edit-state/",
         "/tokens/",
+        "/account/",
+        "/account/sessions/",
         "/no/such/page/",
     ]
 

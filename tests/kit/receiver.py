@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import threading
 from collections import deque
@@ -42,6 +43,11 @@ class Receiver:
     answers: deque[Conversation] = field(default_factory=deque)
     free: threading.Event = field(default_factory=threading.Event)
     connections: int = 0
+    names: list[str | None] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2].partition("/")[0])
 
     def wait_for(self, some: int, *, seconds: float = 60) -> list[Got]:
         until(lambda: len(self.got) >= some, seconds=seconds, what=f"{some} requests at the receiver")
@@ -115,7 +121,9 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving(*, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """tls: what it speaks TLS with; the names that clients ask it for are kept in `names`."""
+
     class Handler(BaseHTTPRequestHandler):
         def setup(self) -> None:
             receiver.connections += 1
@@ -132,7 +140,11 @@ def receiving() -> Iterator[Receiver]:
             """Quiet."""
 
     server = _Server(("127.0.0.1", 0), Handler)
-    receiver = Receiver(f"http://127.0.0.1:{server.server_address[1]}/hooks")
+    scheme = "https" if tls else "http"
+    receiver = Receiver(f"{scheme}://127.0.0.1:{server.server_address[1]}/hooks")
+    if tls is not None:
+        tls.sni_callback = lambda _socket, name, _context: receiver.names.append(name)
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

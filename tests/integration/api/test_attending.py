@@ -106,6 +106,46 @@ def test_a_team_has_working_hours(house: House, ada: Api) -> None:
     assert api_of(house.frida).ask("PUT", "teams/finance/hours", told).status == 403
 
 
+def test_the_project_has_working_hours_for_teams_that_say_nothing(house: House, ada: Api) -> None:
+    told = {"zone": "Europe/Berlin", "week": {"mon": ["09:00", "17:00"]}, "holidays": ["2026-12-25"]}
+    assert ada.get("project/hours").body["standard"] is True
+    assert ada.ask("PUT", "project/hours", told).body == {**told, "standard": False}
+    there = ada.get("teams/finance/hours").body
+    assert (there["zone"], there["standard"]) == ("Europe/Berlin", True)
+    ada.ask("PUT", "teams/finance/hours", {**told, "zone": "Asia/Tokyo"})
+    assert ada.ask("DELETE", "teams/finance/hours").body["zone"] == "Europe/Berlin"
+    assert ada.ask("DELETE", "teams/nowhere/hours").status == 404
+    assert ada.ask("DELETE", "project/hours").body["zone"] == "UTC"
+    olga = api_of(house.olga)
+    assert {olga.ask(*one).code for one in (("PUT", "project/hours", told), ("DELETE", "project/hours"))} == {
+        "forbidden"
+    }
+    assert olga.get("project/hours").status == 200
+
+
+def test_people_and_projects_say_what_is_told(house: House, ada: Api) -> None:
+    frida, path = api_of(house.frida), "notification-preferences"
+    everything = {
+        "app": ["asked", "decided", "ended", "failed"],
+        "mail": ["asked", "failed"],
+        "digest": False,
+    }
+    assert frida.get(path).body == {**everything, "standard": True}
+    of_all = {"app": ["asked"], "mail": ["ended"], "digest": True}
+    assert ada.ask("PUT", f"project/{path}", of_all).body == {**of_all, "standard": False}
+    assert frida.get(path).body == {**of_all, "standard": True}
+    mine = {"app": ["failed"], "mail": [], "digest": False}
+    assert frida.ask("PUT", path, mine).body == {**mine, "standard": False}
+    assert api_of(house.felix).get(path).body == {**of_all, "standard": True}
+    assert frida.ask("DELETE", path).body == {**of_all, "standard": True}
+    assert frida.ask("PUT", path, {**mine, "app": ["gossip"]}).status == 400
+    assert frida.ask("PUT", f"project/{path}", mine).code == "forbidden"
+    assert frida.get(f"project/{path}").body == {**of_all, "standard": False}
+    reads = api_of(house.frida, ["approvals:read"])
+    assert {reads.ask(*one).code for one in (("PUT", path, mine), ("DELETE", path))} == {"missing_scope"}
+    assert Api().get(path).status == 401
+
+
 def test_a_service_submits_for_somebody_else(house: House, define: Define) -> None:
     pay_flow(define("pays"))
     body = {"workflow": "pays", "input": {"x": 1}, "on_behalf_of": "frida"}

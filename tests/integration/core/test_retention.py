@@ -210,11 +210,15 @@ def test_chores_clear_what_is_old_and_spare_what_is_held(house: House, flow: Wor
     for run in (held, free):
         OperationalNote.objects.create(run=run, kind="trouble")
     WorkerChild.objects.create(host="h", pid=1, gone_at=store.now())
-    by_sql("INSERT INTO django_session VALUES ('k', '', now() - interval '1 day')")
-    by_sql("INSERT INTO django_session VALUES ('l', '', now() + interval '1 day')")
+    by_sql(
+        "INSERT INTO runs_session (session_key, session_data, expire_date) VALUES ('k', '', now() - interval '1 day')"
+    )
+    by_sql(
+        "INSERT INTO runs_session (session_key, session_data, expire_date) VALUES ('l', '', now() + interval '1 day')"
+    )
     fresh = operations.keep_house().as_dict()
     assert [fresh[chore.name] for chore in keeping.CHORES] == [0] * 8 + [1]
-    assert by_sql("SELECT * FROM django_session") == 1
+    assert by_sql("SELECT * FROM runs_session") == 1
     for table, column in (
         ("operationalnote", "at"),
         ("wait", "closed_at"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from django.db import transaction
 
 from runs import operations, policies, store
 from runs.engine.transition import Event, Transition
-from runs.models import Approval, Member, Message, Notice, Run, Team, User
+from runs.models import Absence, Approval, Member, Message, Notice, Run, Team, User
 from runs.policies import Actor
-from tests.integration.core.conftest import House, make_house, pay_flow
+from tests.integration.core.conftest import House, make_house, pay_flow, person
 from tests.integration.delivery.conftest import Hook, parked
 
 Define = Callable[..., Any]
@@ -69,6 +70,52 @@ def test_those_who_may_decide_are_told_and_nobody_else(
         Notice.objects.filter(message__type="approval.opened").values_list("user__username", flat=True)
     )
     assert told == may
+
+
+def test_substitutes_are_told_and_who_submitted_for_somebody_else_is_not(
+    house: House, define: Define, crowd: list[Actor]
+) -> None:
+    """By the rule of the door, with people away in every way: now, later, taken back, without the role, barred."""
+    now = store.now()
+    people = {actor.user.username: actor for actor in crowd}
+    away: list[tuple[str, str, int, int]] = [
+        ("frida", "olga", -1, 1),  # an operator answers for frida
+        ("felix", "adam", -1, 1),  # an admin decides nothing
+        ("ivan", "wanda", -1, 1),  # who is deactivated has no substitute
+        ("pia", "olga", -1, 1),  # pia asked for the run
+        ("frida", "wanda", 2, 3),  # later
+    ]
+    for user, substitute, starts, ends in away:
+        Absence.objects.create(
+            project=house.project,
+            user=people[user].user,
+            substitute=people[substitute].user,
+            starts_at=now + timedelta(days=starts),
+            ends_at=now + timedelta(days=ends),
+        )
+    pay_flow(define("pay"), reviewers=["finance", "user:pia", "user:wanda"])
+    run = house.submit("pay", x=1)
+    Run.objects.filter(pk=run.pk).update(requester=people["pia"].user, submitted_by=people["wanda"].user)
+    run = house.work(run)
+    approval = Approval.objects.get(run=run)
+    may = {
+        name
+        for name, actor in people.items()
+        if not actor.user.is_service
+        and policies.can_decide(Actor(actor.user, house.project, "session"), approval.run, approval)
+    }
+    told = set(
+        Notice.objects.filter(message__type="approval.opened").values_list("user__username", flat=True)
+    )
+    assert told == may == {"felix", "frida", "olga"}
+
+
+def test_who_has_said_nothing_hears_what_the_project_says(house: House, define: Define) -> None:
+    ada = person(house.project, "ada", "admin")
+    operations.set_preference(actor=house.felix, app=["asked"], mail=[], digest=False)
+    operations.set_project_preference(actor=ada, app=["ended"], mail=[], digest=True)
+    parked(house, define)
+    assert set(Notice.objects.filter(shown=True).values_list("user__username", flat=True)) == {"felix"}
 
 
 def say(run: Run, kind: str, **payload: Any) -> None:

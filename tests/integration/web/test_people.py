@@ -178,6 +178,9 @@ def test_an_invitation_for_another_address_is_refused(
     assert "not the address" in text_of(client_of(house.vera).get(link))
     refused = client_of(house.vera).post(link)
     assert (refused.status_code, "This invitation is for nina@example.com" in text_of(refused)) == (403, True)
+    browser = client_of(house.vera)
+    assert browser.post("/sign-out/", {"next": link})["Location"] == link  # the way on that the page offers
+    assert "Make the account and come in" in text_of(browser.get(link))
     assert Invitation.objects.get().used_at is None
 
 

@@ -195,6 +195,37 @@ def test_previews_and_forms_of_people_who_steer_hide_it_too(
 # ---- deciding about what is hidden
 
 
+def test_the_page_of_its_work_does_not_quote_it(house: House, asked: Approval, client_of: ClientOf) -> None:
+    address = f"/inbox/{asked.pk}/attend/"
+    assert leaks(client_of(house.frida).get(address).content.decode()) == []
+    assert leaks(client_of(house.olga).get(address).content.decode()) != []
+
+
+def test_what_is_decided_together_hides_it_before_and_after(
+    house: House, define: Define, client_of: ClientOf
+) -> None:
+    flow = define("payouts", state=Payout)
+
+    @flow.approval(reviewers=["finance"])
+    def confirm(state: Any, ctx: Any) -> Ask:
+        given = {"name": "<Nina & Co>", "iban": state.iban}
+        action = Action("pay", given, schema=PayArgs, effect="reversible", risk="low")
+        return Ask(action, title=f"Pay {state.iban}")
+
+    workflows.register(flow)
+    asked = [house.parked("payouts", iban=SECRET)[1] for _ in range(2)]
+    form = {"approval": [f"{one.pk} {one.version} {one.digest}" for one in asked], "word": "approve"}
+    frida = client_of(house.frida)
+    told = [frida.get("/inbox/together/")]
+    told += [frida.post("/inbox/together/", {**form, "sure": sure}) for sure in ("", "yes")]
+    for answer in told:
+        page = answer.content.decode()
+        assert (answer.status_code, leaks(page)) == (200, [])
+        assert "&lt;Nina &amp; Co&gt;" in page  # as it is, and escaped once
+        assert "&amp;lt;" not in page
+        assert "&lt;span" not in page
+
+
 def test_a_reviewer_sees_that_something_is_hidden_and_that_it_changed(
     house: House, client_of: ClientOf, asked: Approval
 ) -> None:

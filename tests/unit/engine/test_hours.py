@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine.hours import Business, Hours, business, hours_from
+from runs.engine.hours import Business, Hours, business, hours_from, is_zone, known_zones
 from runs.engine.workflow import due_of
 from runs.errors import Unprocessable, WorkflowError
 
@@ -116,3 +116,19 @@ def test_a_length_of_working_time_is_a_text(text: str, length: Business | None) 
 def test_a_due_time_that_is_none_is_refused(due: str) -> None:
     with pytest.raises(WorkflowError):
         due_of(due, where="ask")
+
+
+def test_hours_are_said_in_words() -> None:
+    """Days of the same hours together, free ones left out."""
+    told = {"mon": ["09:00", "17:00"], "tue": ["09:00", "17:00"], "thu": ["10:00", "24:00"]}
+    hours = hours_from({"zone": "Europe/Berlin", "week": told, "holidays": ["2026-12-25"]})
+    assert str(hours) == "Mon to Tue 09:00 to 17:00, Thu 10:00 to 24:00, Europe/Berlin, 1 holiday"
+    assert str(Hours()) == "Mon to Fri 09:00 to 17:00, UTC"
+
+
+def test_zones_to_pick_from_are_those_of_places() -> None:
+    known = known_zones()
+    assert known[0] == "UTC"
+    assert {"Europe/Berlin", "Asia/Kathmandu", "America/Argentina/Ushuaia"} <= set(known)
+    assert not {"EST", "Etc/GMT+1", "posix/UTC", "Factory"} & set(known)
+    assert all(is_zone(name) for name in known)

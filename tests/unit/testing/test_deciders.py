@@ -99,3 +99,5 @@ def test_working_time_is_that_of_the_team() -> None:
     assert play(workflow, {}, now=friday).approvals[0].due_at == friday + timedelta(days=2, hours=18)
     hours = {"finance": Hours("UTC", week=((0, 1440),) * 7)}
     assert play(workflow, {}, now=friday, hours=hours).approvals[0].due_at == friday + timedelta(hours=2)
+    anywhere = {"": hours["finance"]}  # as the project says
+    assert play(workflow, {}, now=friday, hours=anywhere).approvals[0].due_at == friday + timedelta(hours=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -46,6 +47,20 @@ def test_a_span_is_said_in_one_unit_or_two(seconds: float, one: str, two: str) -
 )
 def test_a_moment_is_said_as_near_as_it_is(at: datetime, said: str) -> None:
     assert words.moment(at, NOW) == said
+
+
+@pytest.mark.parametrize(
+    ("zone", "said", "exact"),
+    [
+        ("UTC", "yesterday 23:30", "2025-06-10T23:30:00.000Z"),
+        ("Europe/Berlin", "01:30", "2025-06-11 01:30:00.000+02:00 (Europe/Berlin), 2025-06-10T23:30:00.000Z"),
+        ("Africa/Abidjan", "yesterday 23:30", "2025-06-10T23:30:00.000Z"),
+    ],
+)
+def test_a_moment_is_said_on_the_clock_of_its_reader(zone: str, said: str, exact: str) -> None:
+    at, clock = datetime(2025, 6, 10, 23, 30, tzinfo=UTC), ZoneInfo(zone)
+    assert words.moment(at, NOW, clock) == said
+    assert words.exact_there(at, clock) == exact
 
 
 def test_an_age_below_a_second_is_now() -> None:

@@ -1,0 +1,67 @@
+"""What a person says of themselves, and where they are signed in. Of their account, so in every project at once."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.db.models import QuerySet
+
+from runs import dispatch
+from runs.engine.hours import is_zone
+from runs.errors import Forbidden, NotFound, Problem, Unprocessable
+from runs.models import Session, User
+from runs.operations.administering import check_password
+from runs.operations.door import verb
+from runs.policies import Actor
+
+
+def set_zone(*, actor: Actor, zone: str) -> User:
+    """Say in which time zone one reads times: an IANA name. Raises `Unprocessable`."""
+    if not is_zone(zone):
+        message = f"{zone[:60]!r} is no time zone, such as Europe/Berlin"
+        raise Unprocessable("There is no such zone.", errors=[Problem("/zone", "unknown_zone", message)])
+    with verb(actor, "set_zone", actor.user.username, reason=zone):
+        actor.user.zone = zone
+        actor.user.save(update_fields=["zone"])
+        return actor.user
+
+
+def change_password(*, actor: Actor, old: str, new: str, session_key: str) -> User:
+    """Take another password; every session but this one ends. API tokens stay. Raises `Forbidden`, `Unprocessable`."""
+    with verb(actor, "change_password", actor.user.username):
+        person = User.objects.select_for_update(no_key=True).get(pk=actor.user.pk)
+        if not person.check_password(old):
+            message = "this is not your password"
+            raise Forbidden("This is not your password.", errors=[Problem("/old", "wrong_password", message)])
+        check_password(new)
+        person.set_password(new)
+        person.save(update_fields=["password"])
+        _end(actor, _others(actor, session_key))
+        return person
+
+
+def end_session(*, actor: Actor, handle: UUID) -> None:
+    """Sign one of one's browsers out. Raises `NotFound`."""
+    with verb(actor, "end_session", handle):
+        mine = Session.objects.filter(user=actor.user)
+        found = next((one for one in mine if one.handle == handle), None)
+        if found is None:
+            raise NotFound()
+        _end(actor, mine.filter(pk=found.pk))
+
+
+def end_other_sessions(*, actor: Actor, session_key: str) -> int:
+    """Sign every browser of one's own out but the one that asks; returns how many."""
+    with verb(actor, "end_other_sessions", actor.user.username):
+        return _end(actor, _others(actor, session_key))
+
+
+def _others(actor: Actor, session_key: str) -> QuerySet[Session]:
+    return Session.objects.filter(user=actor.user).exclude(pk=session_key)
+
+
+def _end(actor: Actor, sessions: QuerySet[Session]) -> int:
+    """Their next request finds nobody; pages that are open hear of it at once."""
+    ended, _ = sessions.delete()
+    dispatch.announce_person(actor.user.pk)
+    return ended
