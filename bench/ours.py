@@ -36,6 +36,7 @@ def actor() -> Actor:
     user, _ = User.objects.get_or_create(username="bench")
     roles = ["submitter", "reviewer", "operator", "admin"]
     Member.objects.get_or_create(project=project, user=user, defaults={"roles": roles})
+    User.objects.get_or_create(username="asking")  # for whom the runs of a big database were made
     team, _ = Team.objects.get_or_create(project=project, name="bench")
     team.people.add(user)
     return Actor(user, project, "session", "127.0.0.1")

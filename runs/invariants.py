@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
-from runs import policies, queries, store
+from runs import inboxes, policies, queries, store
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.telling import ASKED
 from runs.models import Approval, Endpoint, JournalEntry, Member, Message, Preference, Run, Snooze, Step, Wait
@@ -239,16 +239,16 @@ class Inbox:
         return self.badge == self.listed == self.may_decide
 
 
-def inbox_of(actor: Actor, asked: queries.Asked) -> Inbox:
-    """asked: whom the inbox is for. Some five queries, the last of up to a thousand open approvals."""
-    project, most = actor.project.pk, queries.LOOKED_AT
+def inbox_of(actor: Actor) -> Inbox:
+    """Each counted to a hundred. Some five queries, the last of up to a thousand open approvals."""
+    project, most, asked = actor.project.pk, queries.LOOKED_AT, inboxes.asked(actor)
     later = Snooze.objects.filter(approval=OuterRef("pk"), user=actor.user, until__gt=Now())
     rows = Approval.objects.filter(~Exists(later), project=project, status=ApprovalStatus.OPEN)
     some = rows.select_related("run").defer("document").order_by("opened_at", "id")[:most]
     return Inbox(
-        queries.inbox_count(project, asked),
-        len(queries.inbox(project, asked, limit=most).rows),
-        sum(policies.can_decide(actor, approval.run, approval) for approval in some),
+        inboxes.badge(project, asked),
+        len(inboxes.page(project, inboxes.Wanted(), asked, limit=inboxes.COUNTED).rows),
+        min(sum(policies.can_decide(actor, approval.run, approval) for approval in some), inboxes.COUNTED),
     )
 
 

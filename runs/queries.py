@@ -74,8 +74,10 @@ from runs.models import (
 )
 from runs.models.delivery import MAILED
 from runs.models.runs import IN_LINE
+from runs.store import Header
 
-Row = TypeVar("Row", bound=Model)
+Row = TypeVar("Row")
+Kept = TypeVar("Kept", bound=Model)
 MARKED = 100  # rows of a list that its mark looks at
 LOOKED_AT = 1_000  # open approvals of which somebody asks whether anybody can answer them
 
@@ -89,10 +91,14 @@ class Page(Generic[Row]):
     rows: list[Row]
     more: bool
 
-    @classmethod
-    def of(cls, rows: QuerySet[Row], limit: int) -> Page[Row]:
-        found = list(rows[: limit + 1])
-        return cls(found[:limit], more=len(found) > limit)
+    @staticmethod
+    def of(rows: QuerySet[Kept], limit: int) -> Page[Kept]:
+        return Page.cut(list(rows[: limit + 1]), limit)
+
+    @staticmethod
+    def cut(found: list[Row], limit: int) -> Page[Row]:
+        """found: one more than the limit, if there are more."""
+        return Page(found[:limit], more=len(found) > limit)
 
 
 @dataclass(slots=True)
@@ -294,7 +300,7 @@ def runs(
     return _newest_first(rows, after, limit)
 
 
-def _newest_first(rows: QuerySet[Row], after: tuple[datetime, UUID] | None, limit: int) -> Page[Row]:
+def _newest_first(rows: QuerySet[Kept], after: tuple[datetime, UUID] | None, limit: int) -> Page[Kept]:
     if after:
         moment, last = after
         rows = rows.filter(
@@ -341,7 +347,7 @@ def runs_that(project_id: UUID, which: RunFilter, *, after: UUID | None, limit: 
 
 
 def head(run: Run) -> dict[str, Any]:
-    """The position at which a run stands, as the code that is here has it. Two queries; raises `CheckpointUnreadable`."""
+    """The position at which a run stands, as the code that is here has it. One query; raises `CheckpointUnreadable`."""
     return as_here(run, store.read_position(run.pk, run.head), stored=run.workflow_version).position
 
 
@@ -369,7 +375,7 @@ def as_here(run: Run, found: dict[str, Any], *, stored: str) -> AsHere:
 
 
 def head_or_fault(run: Run) -> tuple[dict[str, Any] | None, str]:
-    """The position at which a run stands, or why it cannot be read: whoever looks must still see the run. Two queries."""
+    """The position at which a run stands, or why it cannot be read: whoever looks must still see the run. One query."""
     found, fault = head_as_here(run)
     return (found.position if found else None), fault
 
@@ -449,12 +455,9 @@ def events(run_id: UUID, *, after: int, limit: int) -> Page[Event]:
     return Page.of(Event.objects.filter(run=run_id, seq__gt=after).order_by("seq"), limit)
 
 
-def checkpoints(run_id: UUID, *, branch: int | None, after: int, limit: int) -> Page[Checkpoint]:
+def checkpoints(run_id: UUID, *, branch: int | None, after: int, limit: int) -> Page[Header]:
     """Checkpoints in the order of their numbers, without their documents. One query."""
-    rows = Checkpoint.objects.filter(run=run_id, no__gt=after).defer("patch", "snapshot")
-    if branch is not None:
-        rows = rows.filter(branch=branch)
-    return Page.of(rows.order_by("no"), limit)
+    return Page.cut(store.headers(run_id, branch=branch, after=after, limit=limit + 1), limit)
 
 
 def checkpoint(run: Run, no: int, *, against: int | None = None) -> Moment:
@@ -472,7 +475,7 @@ def checkpoint(run: Run, no: int, *, against: int | None = None) -> Moment:
         if wanted is not None and wanted not in heads:
             raise store.missing_checkpoint(run.pk, wanted)
     assert found is not None
-    positions = store.read_positions(run.pk, [found] if base is None else [found, heads[base]])
+    positions = store.read_positions(run.pk, [no] if base is None else [no, base])
     stored = store.version_at(run, no)
     here = as_here(run, positions[0], stored=stored)
     before = positions[1] if base is not None else None
@@ -926,12 +929,9 @@ def approvals_of(run_id: UUID) -> list[Approval]:
     return list(with_votes(Approval.objects.filter(run=run_id)).order_by("-opened_at", "-id"))
 
 
-def newest_checkpoints(run_id: UUID, *, before: int | None, limit: int) -> Page[Checkpoint]:
+def newest_checkpoints(run_id: UUID, *, before: int | None, limit: int) -> Page[Header]:
     """Checkpoints of all branches, newest first, without their documents. One query."""
-    rows = Checkpoint.objects.filter(run=run_id).defer("patch", "snapshot")
-    if before is not None:
-        rows = rows.filter(no__lt=before)
-    return Page.of(rows.order_by("-no"), limit)
+    return Page.cut(store.newest_headers(run_id, before=before, limit=limit + 1), limit)
 
 
 def branches_of(run_id: UUID) -> tuple[list[Branch], dict[int, tuple[int, int]]]:

@@ -12,7 +12,7 @@ from runs import queries
 from runs.engine.status import ApprovalStatus
 from runs.errors import NotFound
 from runs.models import ApiToken, Approval, AuditEntry, Invitation, Member, Project, Run, Session, Team, User
-from runs.policies import DECIDERS, Actor
+from runs.policies import Actor
 from runs.store import now
 
 ADMINISTRATION: Final = (
@@ -43,14 +43,6 @@ ADMINISTRATION: Final = (
     "be_away",
     "be_back",
 )
-
-
-def asked(actor: Actor) -> queries.Asked:
-    """Whom the inbox of this person is for."""
-    if not DECIDERS & actor.roles:
-        return queries.Asked(actor.user, [])
-    seats = [queries.AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats]
-    return queries.Asked(actor.user, seats)
 
 
 # ---- members

@@ -34,7 +34,7 @@ from runs.engine.workflow import ApprovalOptions
 from runs.models import Approval, Checkpoint, Event, JournalEntry, LegalHold, Run, Signal, Step, Vote
 from runs.policies import Actor
 from runs.queries import CallPlace, Link, Moment, Spent, Standing, Visit
-from runs.store import Use
+from runs.store import Header, Use
 
 
 @exact
@@ -935,7 +935,7 @@ def event_document(event: Event, *, sight: Sight) -> EventDocument:
     }
 
 
-def checkpoint_summary(checkpoint: Checkpoint) -> CheckpointSummary:
+def checkpoint_summary(checkpoint: Checkpoint | Header) -> CheckpointSummary:
     kind: Any = checkpoint.kind
     return {
         "no": checkpoint.no,

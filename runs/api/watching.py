@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from typing_extensions import TypedDict
 
-from runs import invariants, operations, policies, roster, stats, store, watching
+from runs import invariants, operations, policies, stats, store, watching
 from runs.api import bodies, parameters
 from runs.api.documents import UsageDocument, usage_document
 from runs.api.endpoint import Endpoint, actor_of, rendered
@@ -255,7 +255,7 @@ class Health(Endpoint):
         project = actor.project.pk
         parts, stuck = watching.parts(), watching.stuck(project)
         broken = invariants.violations(Look(project))
-        inbox, sent = invariants.inbox_of(actor, roster.asked(actor)), watching.deliveries(project)
+        inbox, sent = invariants.inbox_of(actor), watching.deliveries(project)
         document: HealthDocument = {
             "well": all(part.well for part in parts) and not stuck and not broken and inbox.agrees,
             "parts": [_part(part) for part in parts],

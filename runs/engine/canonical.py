@@ -109,7 +109,12 @@ def loads(text: str) -> Json:
 
 def digest(value: Json) -> str:
     """SHA-256 of the canonical text, in hex."""
-    return hashlib.sha256(dumps(value).encode()).hexdigest()
+    return digest_of(dumps(value))
+
+
+def digest_of(text: str) -> str:
+    """`digest` of the document whose canonical text this is."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def same(left: Json, right: Json) -> bool:

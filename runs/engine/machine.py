@@ -71,13 +71,13 @@ def start(run: Aggregate) -> Transition:
 def fork(position: dict[str, Any], facts: dict[str, Json]) -> Transition:
     """The first transition of a fork: it stands where its origin stood. position: as `forking.detach` left it.
 
-    facts: what the history says about it (from, checkpoint, reason).
+    facts: what the history says about it (from, checkpoint, reason, digest of the position).
     """
     steps = at.live_steps(position)
     if not steps:
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
     return Transition(
-        events=[Event("run_forked", {**facts, "state": at.state(position)})],
+        events=[Event("run_forked", facts)],
         checkpoint=Checkpoint("input", ()),
         status=RunStatus.QUEUED,
         next_steps=steps,

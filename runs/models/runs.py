@@ -393,6 +393,7 @@ class Step(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["hinted_at"], condition=Q(status="ready"), name="step_ready"),
+            models.Index(fields=["run"], condition=Q(undoes__isnull=False), name="step_undoing"),
             models.Index(
                 fields=["worker", "lease_until"], condition=Q(status="executing"), name="step_leased"
             ),

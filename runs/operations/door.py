@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from runs import dispatch, queries, store, workflows
 from runs.engine import Workflow, canonical
 from runs.engine import position as at
 from runs.engine.compensation import put_off
+from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Transition, Undo, WithoutCode
 from runs.errors import (
@@ -143,14 +144,15 @@ def aggregate(
     address: str | None = None,
     lane: str | None = None,
     workflow: Workflow | None = None,
+    rows: bool = True,
 ) -> Aggregate:
     """A locked run as the engine sees it, standing at its head (or at `position`).
 
     address, lane: the step or lane that acts; its state is in `values`. Without them there are no values. workflow: the code
-    to see it with (default that of its version; if that is not here, whatever asks for it raises `MigrationMissing`).
+    to see it with (default that of its version; if that is not here, whatever asks for it raises `MigrationMissing`). rows:
+    whether it matters which steps execute and which have failed.
     """
     document = position if position is not None else store.read_position(run.pk, run.head)
-    steps = at.all_steps(document)
     told: dict[str, Any] = {
         "run_id": str(run.pk),
         "status": run.status,
@@ -162,11 +164,8 @@ def aggregate(
     }
     code = workflow or pinned_code(run)
     facts = WithoutCode(_absent(run), **told) if code is None else Aggregate(workflow=code, **told)
-    if len(steps) > 1 or run.status == RunStatus.FAILED:
-        _add_rows(facts, run, [step.address for step in steps])
-    else:
-        executing = Step.objects.filter(run=run, branch=run.branch, status=StepStatus.EXECUTING)
-        facts.executing = frozenset(executing.values_list("address", flat=True))
+    if rows:
+        _add_rows(facts, run, at.all_steps(document))
     acting = lane if address is None else at.lane_of(document, address)
     if acting is not None:
         schema, seen = facts.workflow_of(acting).schema, at.lane_view(document, acting).state
@@ -182,8 +181,12 @@ def _absent(run: Run) -> HitlError:
     )
 
 
-def _add_rows(facts: Aggregate, run: Run, addresses: list[str]) -> None:
-    rows = store.unfinished_rows(run, addresses)
+def _add_rows(facts: Aggregate, run: Run, steps: Sequence[LiveStep]) -> None:
+    if len(steps) <= 1 and run.status != RunStatus.FAILED:
+        executing = Step.objects.filter(run=run, branch=run.branch, status=StepStatus.EXECUTING)
+        facts.executing = frozenset(executing.values_list("address", flat=True))
+        return
+    rows = store.unfinished_rows(run, [step.address for step in steps])
     facts.rows = {row.address: row.status for row in rows}
     facts.executing = frozenset(row.address for row in rows if row.status == StepStatus.EXECUTING)
     facts.errors = {

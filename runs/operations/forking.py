@@ -94,7 +94,7 @@ def _fork_of(origin: Run, checkpoint: int, workflow: Workflow) -> Run:
         fingerprint=origin.fingerprint if own else workflow.fingerprint,
         forked_from=origin,
         forked_checkpoint=checkpoint,
-        requester=origin.requester,
+        requester_id=origin.requester_id,
         submitted_by_id=origin.submitted_by_id,
         token_id=origin.token_id,
         labels=origin.labels,
@@ -111,20 +111,28 @@ def _begin(origin: Run, run: Run, stood: Standing, *, actor: Actor, reason: str)
     under_way = at.all_steps(position)
     forking.detach(workflow, position, asked_at(origin, position))
     kept = still_there(under_way, position)
-    handed = store.handed_down(origin.pk, checkpoint, kept)
-    facts: dict[str, Json] = {"from": str(origin.pk), "checkpoint": checkpoint, "reason": reason}
+    limits = store.lineage_at(origin.pk, checkpoint)
+    handed = store.handed_down(origin.pk, limits, kept)
+    document = canonical.dumps(position)
+    facts: dict[str, Json] = {
+        "from": str(origin.pk),
+        "checkpoint": checkpoint,
+        "reason": reason,
+        "digest": canonical.digest_of(document),
+    }
     if stood.way:
         facts["migrated"] = [stood.way[0].from_version, *(step.to_version for step in stood.way)]
     begin_fork(
         run,
         position,
         facts,
+        document=document,
         actor=actor.as_dict(),
         reason=reason,
         slots=_stand(origin, run),
-        draws=_draws(origin, checkpoint, handed),
+        draws=_draws(origin, next(iter(limits)), handed.calls),
     )
-    store.hand_down(origin.pk, run, checkpoint, kept)
+    store.hand_down(run, handed)
 
 
 def _stand(origin: Run, run: Run) -> list[Slot]:
@@ -134,12 +142,15 @@ def _stand(origin: Run, run: Run) -> list[Slot]:
     return slots
 
 
-def _draws(origin: Run, checkpoint: int, handed: Sequence[JournalEntry]) -> dict[str, Json] | None:
-    """By address of a step that goes on: whose chance it draws, so that what it asks again is what it asked."""
-    branch = Branch.objects.get(run=origin, no=next(iter(store.lineage_at(origin.pk, checkpoint))))
+def _draws(origin: Run, no: int, handed: Sequence[JournalEntry]) -> dict[str, Json] | None:
+    """By address of a step that goes on: whose chance it draws, so that what it asks again is what it asked. no: the branch of
+    the origin on which it stood."""
+    if not handed:
+        return None
+    branch = Branch.objects.get(run=origin, no=no)
     own: list[Json] = [str(origin.pk), branch.generation]
     told = branch.draws or {}
-    return {row.address: told.get(row.address, own) for row in handed} or None
+    return {row.address: told.get(row.address, own) for row in handed}
 
 
 def _edit(run: Run, actor: Actor, changes: Mapping[str, Json], reason: str, lane: str | None) -> None:

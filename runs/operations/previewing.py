@@ -28,7 +28,7 @@ from runs.models import Approval, Child, JournalEntry, Run, Signal, Step, Wait
 from runs.operations.door import aggregate, as_uuid
 from runs.operations.versioning import Standing, standing
 from runs.policies import Actor
-from runs.store import CallAt
+from runs.store import CallAt, Past
 
 CALLS = ("reuse", "again")
 
@@ -150,7 +150,8 @@ def preview_rewind(
     run = queries.run(actor.project.pk, as_uuid(run_id))
     policies.check_steer(actor, run)
     check_calls(calls)
-    position = rewindable(run, checkpoint).position
+    stood = rewindable(run, checkpoint)
+    position = stood.position
     line = store.lineage(run.pk, run.branch)
     apart = set(exceptions)
     preview = RewindPreview(
@@ -164,7 +165,7 @@ def preview_rewind(
     )
     preview.steps.extend(_steps_after(run, line, checkpoint))
     check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
-    apart = set(with_taken_back(run, checkpoint, calls=calls, apart=apart))
+    apart = set(with_taken_back(run, checkpoint, calls=calls, apart=apart, past=stood.past))
     preview.made.extend(calls_after(run, checkpoint, calls=calls, apart=apart))
     preview.approvals.extend(_approvals_after(run, line, checkpoint))
     preview.stopped.extend(_children_after(run, checkpoint))
@@ -253,10 +254,10 @@ def rewindable(run: Run, checkpoint: int) -> Standing:
     position = store.read_position(run.pk, checkpoint)
     if not at.live_steps(position):
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
-    gone = store.taken_back(run)
-    if gone:
-        compensation.check_standing(gone, store.lineage_at(run.pk, checkpoint))
-    return standing(run, checkpoint, position)
+    past = store.past_of(run.pk)
+    if past.taken_back:
+        compensation.check_standing(store.taken_back(run), store.lineage_at(run.pk, checkpoint))
+    return standing(run, checkpoint, position, past)
 
 
 def check_steady(run: Run) -> None:
@@ -272,11 +273,13 @@ def check_unbroken(run: Run) -> None:
         compensation.check_unbroken(gone, store.lineage(run.pk, run.branch))
 
 
-def with_taken_back(run: Run, checkpoint: int, *, calls: str, apart: Iterable[CallAt]) -> list[CallAt]:
+def with_taken_back(
+    run: Run, checkpoint: int, *, calls: str, apart: Iterable[CallAt], past: Past
+) -> list[CallAt]:
     """The calls set apart from `calls`, with those made after the checkpoint that were taken back: these are made again."""
-    gone = store.taken_back(run)
-    if not gone:
+    if not past.taken_back:
         return sorted(set(apart))
+    gone = store.taken_back(run)
     made = store.can_be_taken_back(run)
     again = compensation.to_make_again(made, gone, store.lineage_at(run.pk, checkpoint))
     return sorted(set(apart) | again if calls == "reuse" else set(apart) - again)
@@ -357,8 +360,8 @@ def _call(row: JournalEntry, *, calls: str, apart: Iterable[CallAt] = ()) -> Cal
 
 
 def _kept(run: Run, checkpoint: int, steps: Sequence[LiveStep]) -> list[CallPreview]:
-    rows = store.handed_down(run.pk, checkpoint, steps)
-    return [_call(row, calls="reuse") for row in rows if row.kind in ("call", "child")]
+    handed = store.handed_down(run.pk, store.lineage_at(run.pk, checkpoint), steps)
+    return [_call(row, calls="reuse") for row in handed.calls if row.kind in ("call", "child")]
 
 
 # ---- what lies after the checkpoint on the line that is left

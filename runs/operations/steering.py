@@ -121,10 +121,12 @@ def rewind(
         apart = sorted(set(exceptions))
         if apart:
             check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
-        apart = with_taken_back(run, checkpoint, calls=calls, apart=apart)
+        apart = with_taken_back(run, checkpoint, calls=calls, apart=apart, past=standing.past)
         edits, later = (None, changes) if standing.way else (changes, None)
         chosen = lane_to_edit(position, lane, status=run.status) if changes else at.ROOT_LANE
-        target = aggregate(run, position, lane=chosen if changes else None, workflow=standing.workflow)
+        target = aggregate(
+            run, position, lane=chosen if changes else None, workflow=standing.workflow, rows=False
+        )
         if changes:
             policies.check_edit(actor, target.workflow_of(chosen).schema, changes)
         facts: dict[str, Json] = {
@@ -152,7 +154,6 @@ def rewind(
             again = aggregate(run, lane=chosen)
             edited = machine.edit_state(again, chosen, later, reason=reason)
             return _commit(run, edited, again, actor, reason)
-        run.refresh_from_db()
         return run
 
 

@@ -144,14 +144,16 @@ def begin_fork(
     position: dict[str, Any],
     facts: dict[str, Json],
     *,
+    document: str,
     actor: Json,
     reason: str,
     draws: Json,
     slots: Sequence[Slot],
 ) -> None:
-    """Store a fork with its first transition; what was to do in its origin is ready."""
+    """Store a fork with its first transition; what was to do in its origin is ready. document: the text of its position."""
     store.insert_run(run, draws=draws, slots=slots)
-    commit(run, machine.fork(position, facts), position=position, actor=actor, reason=reason)
+    transition = machine.fork(position, facts)
+    commit(run, transition, position=position, document=document, actor=actor, reason=reason)
 
 
 def _checked_deadline(deadline: str | float) -> float:

@@ -48,7 +48,7 @@ from runs.operations.door import (
 )
 from runs.operations.registering import version_for
 from runs.policies import SYSTEM, Actor
-from runs.store import At
+from runs.store import At, Past
 
 MARKS_A_ROUND: Final = 200
 logger = logging.getLogger(__name__)
@@ -56,11 +56,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A checkpoint as the code that is here has it. way: the migrations that led there; none if it was stored like this."""
+    """A checkpoint as the code that is here has it. way: the migrations that led there; none if it was stored like this.
+    past: what its run has behind it."""
 
     position: dict[str, Any]
     workflow: Workflow
     way: list[Migration]
+    past: Past
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,17 +181,17 @@ def _carried(run: Run, target: Workflow, steps: Sequence[Migration]) -> tuple[Ca
 # ---- checkpoints that are stored as an older version
 
 
-def standing(run: Run, checkpoint: int, position: dict[str, Any]) -> Standing:
+def standing(run: Run, checkpoint: int, position: dict[str, Any], past: Past) -> Standing:
     """A checkpoint as the code that the run goes on with has it: that of its version, or where migrations lead to from there.
 
     Raises a `NeedsMigration` or `VersionElsewhere`.
     """
-    stored = store.version_at(run, checkpoint)
+    stored = store.version_at(run, checkpoint) if past.migrated else run.workflow_version
     own = pinned_code(run) or _way_on(run)[0]
     if base_of(stored) == own.version:
-        return Standing(position, own, [])
+        return Standing(position, own, [], past)
     target, steps = workflows.way_on(run.workflow, stored, own.version)
-    return Standing(migrating.carry(position, steps, target).position, target, steps)
+    return Standing(migrating.carry(position, steps, target).position, target, steps, past)
 
 
 # ---- by an operator

@@ -1,7 +1,7 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
-(`committing`), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run (`reading`), what the
-sweeper looks for (`due`, `children`, `keeper`), who stands in line (`lines`), and the outbox (`outbox` fills it, `deliveries`
-empties it).
+(`committing`; `rows` has the statements), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run
+(`reading`, `headers`, `surroundings`; all by `asking`), what the sweeper looks for (`due`, `children`, `keeper`), who stands in
+line (`lines`), and the outbox (`outbox` fills it, `deliveries` empties it).
 
 Lock order, everywhere: limits, then run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
@@ -21,7 +21,7 @@ from runs.store.children import (
     visible_child,
 )
 from runs.store.claiming import Claimed, Held, check_fence, check_held, claim, lapse
-from runs.store.committing import CallAt, NewBranch, Writer, commit, insert_run
+from runs.store.committing import Writer, commit, insert_run
 from runs.store.connection import (
     LOST,
     disconnect,
@@ -57,7 +57,8 @@ from runs.store.due import (
     wake_all,
 )
 from runs.store.finding import has_words, vector
-from runs.store.forking import hand_down, handed_down
+from runs.store.forking import Handed, hand_down, handed_down
+from runs.store.headers import Header, headers, newest_headers
 from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
 from runs.store.keys import take_key
@@ -92,6 +93,7 @@ from runs.store.reading import (
     stretches,
     unfinished_rows,
 )
+from runs.store.rows import CallAt, NewBranch
 from runs.store.stepping import (
     Committed,
     SnapshotDue,
@@ -104,6 +106,7 @@ from runs.store.stepping import (
     note_progress,
     note_usage,
 )
+from runs.store.surroundings import Past, past_of
 from runs.store.undoing import (
     ClaimedUndo,
     can_be_taken_back,
@@ -146,10 +149,13 @@ __all__ = [
     "ClaimedUndo",
     "Code",
     "Committed",
+    "Handed",
+    "Header",
     "Held",
     "Keeper",
     "Leased",
     "NewBranch",
+    "Past",
     "SnapshotDue",
     "Tried",
     "Use",
@@ -192,6 +198,7 @@ __all__ = [
     "handed_down",
     "has_stopped_ancestor",
     "has_words",
+    "headers",
     "heads",
     "horizon",
     "insert_run",
@@ -214,6 +221,7 @@ __all__ = [
     "mark_of",
     "marks_to_lift",
     "missing_checkpoint",
+    "newest_headers",
     "note_late_result",
     "note_log",
     "note_overdue",
@@ -223,6 +231,7 @@ __all__ = [
     "open_waits",
     "overdue_runs",
     "own_connection",
+    "past_of",
     "persistently",
     "queues_in_line",
     "read_position",

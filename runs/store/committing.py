@@ -17,11 +17,10 @@ from runs.engine.deadline import Clock, clock_after
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.transition import Event as EngineEvent
 from runs.engine.transition import Opened, StepChange, Transition
-from runs.engine.waits import Place, reason_of
+from runs.engine.waits import Place
 from runs.models import (
     Approval,
     Branch,
-    Checkpoint,
     Child,
     Event,
     JournalEntry,
@@ -33,28 +32,23 @@ from runs.models import (
     Stop,
     Wait,
 )
-from runs.models.runs import place_of
 from runs.store.children import left_children
 from runs.store.claiming import Held, check_fence
-from runs.store.connection import now
 from runs.store.history import linked
 from runs.store.lines import NOT_TOLD, come_to_rest
 from runs.store.outbox import tell
-from runs.store.waits import answered, asked_before, open_waits
+from runs.store.rows import (
+    NewBranch,
+    add_checkpoint,
+    add_events,
+    add_steps,
+    add_undo_steps,
+    end_live_steps,
+    start_branch,
+)
+from runs.store.surroundings import Surroundings, surroundings
+from runs.store.waits import answered, asked_before, open_waits, waiting_for
 from runs.store.weights import Weights
-
-CallAt = tuple[str, str, str]  # address, name and occurrence of a call
-
-
-@dataclass(frozen=True, slots=True)
-class NewBranch:
-    """A branch that a rewind starts. exceptions: calls that are not treated as `calls` says."""
-
-    parent_checkpoint: int
-    calls: str
-    author: Json
-    reason: str
-    exceptions: Sequence[CallAt] = ()
 
 
 def commit(
@@ -62,6 +56,7 @@ def commit(
     transition: Transition,
     *,
     position: dict[str, Any] | None = None,
+    document: str | None = None,
     actor: Json = None,
     reason: str = "",
     held: Held | None = None,
@@ -73,17 +68,21 @@ def commit(
 ) -> Run:
     """Store a transition of a locked run, inside the caller's transaction. Raises `LateResult` if `held` is not any more.
 
-    position: the document after the transition. opened: the row of a new approval, with candidates and options set; asked:
+    position: the document after the transition; document: its text, where that was made already. opened: the row of a new
+    approval, with candidates and options set; asked:
     such rows, and child runs, by the place of what a body waits for. compensate: whether children that it stops take back
     their calls.
     """
+    around = surroundings(run.pk)
     Writer(
         run,
         transition,
-        max(moment or now(), run.updated_at),  # the history's time never goes back
+        max(moment or around.moment, run.updated_at),  # the history's time never goes back
+        around,
         actor=actor,
         reason=reason,
         position=position,
+        document=document,
         held=held,
         branch=branch,
         opened=opened,
@@ -109,9 +108,11 @@ class Writer:
     run: Run
     transition: Transition
     moment: datetime
+    around: Surroundings
     actor: Json = None
     reason: str = ""
     position: dict[str, Any] | None = None
+    document: str | None = None
     held: Held | None = None
     branch: NewBranch | None = None
     requester_id: int | None = None
@@ -133,12 +134,12 @@ class Writer:
         self._checkpoint()
         self._move()
         self._begin_steps()
-        self._begin_undo()
+        add_undo_steps(self.run, self.transition.undo, hinted_at=self.moment)
         self._open_waits()
         self._ask()
         events = self._events()
         self._finish()
-        tell(self.run, events, actor=self.actor)
+        tell(self.run, events, actor=self.actor, noticed=self.around.notices)
         self._stop_children()
 
     def _set(self, **values: Any) -> None:
@@ -156,13 +157,12 @@ class Writer:
             self._close_places()
         else:
             kept = [change.address for change in self.transition.steps]
-            steps = Step.objects.filter(run=self.run, status__in=LIVE_STEPS).exclude(address__in=kept)
-            steps.update(
-                status=self.transition.ends_steps_as, token=None, lease_until=None, ended_at=self.moment
-            )
-        waits.update(closed_at=self.moment)
-        status, reason = self.transition.closes_as
-        approvals.update(status=status, closed_at=self.moment, closed_reason=reason, outcome="")
+            end_live_steps(self.run, self.transition.ends_steps_as, kept=kept, moment=self.moment)
+        if self.around.waits:
+            waits.update(closed_at=self.moment)
+        if self.around.approvals:
+            status, reason = self.transition.closes_as
+            approvals.update(status=status, closed_at=self.moment, closed_reason=reason, outcome="")
 
     def _close_places(self) -> None:
         """Close single waits of steps that go on waiting for others."""
@@ -196,6 +196,8 @@ class Writer:
     def _stop_children(self) -> None:
         """Say which children are to be cancelled: of an ended run all, of a rewound one those of the line that was left, else
         those that a step waits for no longer. A run that fails lets its children run: Retry or a rewind may want them."""
+        if not self.around.children:
+            return
         transition = self.transition
         children = Child.objects.filter(parent=self.run, run__finished_at=None, on_parent_cancel="cancel")
         if self.branch:
@@ -218,25 +220,7 @@ class Writer:
         )
 
     def _start_branch(self, new: NewBranch) -> None:
-        last = Branch.objects.filter(run=self.run).order_by("-no").first()
-        origin = Checkpoint.objects.get(run=self.run, no=new.parent_checkpoint)
-        parent = Branch.objects.get(run=self.run, no=origin.branch)
-        no = (last.no if last else 0) + 1
-        default = no if new.calls == "again" else parent.generation
-        Branch.objects.create(
-            run=self.run,
-            no=no,
-            parent_branch=parent.no,
-            parent_checkpoint=new.parent_checkpoint,
-            epoch=self.run.epoch,
-            calls=new.calls,
-            exceptions=[list(place) for place in new.exceptions],
-            generation=default,
-            generations=_generations(parent, new, no),
-            draws=parent.draws,
-            author=new.author,
-            reason=new.reason,
-        )
+        no = start_branch(self.run, new)
         self._set(
             branch=no,
             head=new.parent_checkpoint,
@@ -294,22 +278,16 @@ class Writer:
         ops = canonical.dumps(point.ops)
         weights, size = Weights.of(self.run), len(ops.encode())
         whole = first or point.kind == "migration" or weights.wants_snapshot(size)
-        snapshot = canonical.dumps(self.position) if whole else None
-        Checkpoint.objects.create(
-            run=self.run,
+        snapshot = (self.document or canonical.dumps(self.position)) if whole else None
+        add_checkpoint(
+            self.run,
+            point,
             no=no,
-            branch=self.run.branch,
-            parent=None if first else self.run.head,
-            kind=point.kind,
-            node=point.node,
-            address=point.address,
-            epoch=self.run.epoch,
-            snapshot_no=no if snapshot is not None else self.run.snapshot_no,
+            ops=ops,
             snapshot=snapshot,
-            patch=None if snapshot is not None else ops,
             author=self.actor,
             reason=self.reason,
-            created_at=self.moment,
+            moment=self.moment,
         )
         weights.note(patch_size=size, snapshot_size=None if snapshot is None else len(snapshot.encode()))
         self._set(head=no, checkpoint_no=no, patch_weight=weights.patches, snapshot_size=weights.snapshot)
@@ -343,36 +321,7 @@ class Writer:
     def _begin_steps(self) -> None:
         ready = [(step, StepStatus.READY) for step in self.transition.next_steps]
         waiting = [(step, StepStatus.WAITING) for step in self.transition.waiting_steps]
-        Step.objects.bulk_create(
-            Step(
-                run=self.run,
-                branch=self.run.branch,
-                address=step.address,
-                lane=step.lane,
-                node=step.node,
-                visit=step.visit,
-                status=status,
-                epoch=self.run.epoch,
-                hinted_at=self._told_at(),
-            )
-            for step, status in [*ready, *waiting]
-        )
-
-    def _begin_undo(self) -> None:
-        """Calls whose turn it is to be taken back."""
-        Step.objects.bulk_create(
-            Step(
-                run=self.run,
-                branch=self.run.branch,
-                address=undo.step,
-                lane="undo",
-                node=undo.node,
-                visit=1,
-                epoch=self.run.epoch,
-                undoes=undo.call,
-            )
-            for undo in self.transition.undo
-        )
+        add_steps(self.run, [*ready, *waiting], hinted_at=self._told_at())
 
     def _open_waits(self) -> None:
         wait = self.transition.wait
@@ -473,7 +422,7 @@ class Writer:
             )
             rows.append(row)
             links.append(bytes(row.hash))
-        Event.objects.bulk_create(rows)
+        add_events(self.run, rows)
         before = links[-2] if rows else links[-1]
         self._set(seq=self.run.seq + len(rows), head_hash=links[-1], prev_hash=before)
         return rows
@@ -504,11 +453,16 @@ class Writer:
             self._set(paused={**transition.paused, "since": self.moment.isoformat()})
         elif self.run.paused is not None and self.run.status != RunStatus.PAUSED:
             self._set(paused=None)
-        self._set(waiting_for=waiting_for(self.run))
+        self._set(waiting_for=waiting_for(self.run) if self._may_wait() else [])
         self._clock()
         self._rest()
         self._set(version=self.run.version + 1, updated_at=self.moment)
         Run.objects.filter(pk=self.run.pk).update(**self.changed)
+
+    def _may_wait(self) -> bool:
+        """Whether the run can have an open wait after this."""
+        left = self.around.waits and not self.transition.close_everything
+        return left or self.transition.wait is not None or bool(self.transition.wanted)
 
     def _rest(self) -> None:
         """A limited run gives back its slots when it has nothing to do, and has to be let in again after that. What it does at
@@ -537,30 +491,3 @@ class Writer:
             over=run.ending is not None,
         )
         self._set(deadline_at=clock.at, time_left=clock.left)
-
-
-def _generations(parent: Branch, new: NewBranch, no: int) -> dict[str, int]:
-    """The generations of single calls on a new branch: those of its parent, unless all are made again."""
-    if new.calls == "again":
-        return {place_of(*place): parent.generation_of(*place) for place in new.exceptions}
-    return {**parent.generations, **{place_of(*place): no for place in new.exceptions}}
-
-
-def waiting_for(run: Run) -> list[Json]:
-    """Why a run waits, of whom, since when, until when; from its open waits."""
-    approvals = {
-        (approval.address, approval.name, approval.occurrence): approval
-        for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
-    }
-    reasons: list[Json] = []
-    for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
-        reason = reason_of(wait, child=str(wait.child_id or ""))
-        reason.update(wait.facts or {})
-        place = (wait.address, wait.name, wait.occurrence)
-        approval = approvals.get(place) if wait.kind == "approval" else None
-        if approval:
-            reason["approval"] = str(approval.pk)
-            reason["who"] = [*approval.teams, *approval.users]
-            reason["quorum"] = approval.quorum
-        reasons.append(reason)
-    return reasons

@@ -4,26 +4,53 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from runs.engine import canonical
 from runs.engine.position import LiveStep
 from runs.models import JournalEntry, Run, Wait
-from runs.store.reading import lineage_at
+from runs.store.asking import ask
 
 OF_ORIGIN: Final = 0  # the branch, as a fork sees it, of what its origin did
 BEFORE_ALL: Final = -1  # `after` of what a fork starts with: every branch of it sees that
 
 
-def handed_down(origin: uuid.UUID, checkpoint: int, steps: Sequence[LiveStep]) -> list[JournalEntry]:
-    """What a fork at a checkpoint starts with: what its unfinished steps had in the journal before.
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What a fork starts with: the calls that its steps had made, in their order, and the instants that they had recorded."""
+
+    calls: Sequence[JournalEntry] = ()
+    instants: Sequence[Wait] = ()
+
+
+def handed_down(origin: uuid.UUID, limits: Mapping[int, int], steps: Sequence[LiveStep]) -> Handed:
+    """What a fork starts with of what its unfinished steps had in the journal before. limits: what the checkpoint can see.
 
     Of a step that had asked people, what came before its first question: they are asked anew, and what follows may differ.
     """
-    limits = lineage_at(origin, checkpoint)
-    addresses = [step.address for step in steps]
-    rows = JournalEntry.objects.filter(run=origin, branch__in=limits, address__in=addresses)
+    told = {"run": origin, "branches": list(limits), "addresses": [step.address for step in steps]}
+    ((has_calls, has_instants),) = ask("begun", told)
+    return Handed(
+        _calls(limits, told) if has_calls else (),
+        _instants(limits, told) if has_instants else (),
+    )
+
+
+def hand_down(fork: Run, handed: Handed) -> None:
+    """Give a fork the calls that it starts with, and the instants that its steps had recorded."""
+    if handed.calls:
+        rows = (_given_to(fork, row, ordinal) for ordinal, row in enumerate(handed.calls))
+        JournalEntry.objects.bulk_create(rows)
+    if handed.instants:
+        Wait.objects.bulk_create(_instant(wait, fork) for wait in handed.instants)
+
+
+def _calls(limits: Mapping[int, int], told: Mapping[str, Any]) -> list[JournalEntry]:
+    rows = JournalEntry.objects.filter(
+        run=told["run"], branch__in=told["branches"], address__in=told["addresses"]
+    )
     own: dict[str, list[JournalEntry]] = {}
     for row in rows.order_by("ended_at", "ordinal"):
         if row.after < limits[row.branch]:
@@ -33,18 +60,12 @@ def handed_down(origin: uuid.UUID, checkpoint: int, steps: Sequence[LiveStep]) -
     ]
 
 
-def hand_down(origin: uuid.UUID, fork: Run, checkpoint: int, steps: Sequence[LiveStep]) -> None:
-    """Give a fork the calls that it starts with, and the instants that its steps had recorded."""
-    rows = handed_down(origin, checkpoint, steps)
-    JournalEntry.objects.bulk_create(_given_to(fork, row, ordinal) for ordinal, row in enumerate(rows))
-    limits = lineage_at(origin, checkpoint)
-    addresses = [step.address for step in steps]
-    waits = Wait.objects.filter(run=origin, branch__in=limits, address__in=addresses, name__gt="")
-    Wait.objects.bulk_create(
-        _instant(wait, fork)
-        for wait in waits.filter(kind__in=("timer", "signal")).order_by("branch", "id")
-        if wait.after < limits[wait.branch]
+def _instants(limits: Mapping[int, int], told: Mapping[str, Any]) -> list[Wait]:
+    waits = Wait.objects.filter(
+        run=told["run"], branch__in=told["branches"], address__in=told["addresses"], name__gt=""
     )
+    found = waits.filter(kind__in=("timer", "signal")).order_by("branch", "id")
+    return [wait for wait in found if wait.after < limits[wait.branch]]
 
 
 def _is_answer(row: JournalEntry) -> bool:

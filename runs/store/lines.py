@@ -73,6 +73,8 @@ def slots_for(run: Run, places: Iterable[Place]) -> list[Slot]:
 
 def same_slots(run: Run, origin: Run) -> list[Slot]:
     """Slots for a fork, under the limits and keys of its origin."""
+    if not origin.limited:
+        return []
     found = list(Slot.objects.filter(run=origin).order_by("id"))
     for slot in found:
         slot.pk, slot.run, slot.taken_at = None, run, None

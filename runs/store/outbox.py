@@ -33,10 +33,11 @@ APPROVAL_FACTS: Final = (
 )
 
 
-def tell(run: Run, events: Sequence[Event], *, actor: Json = None) -> None:
+def tell(run: Run, events: Sequence[Event], *, actor: Json = None, noticed: bool = True) -> None:
     """Put what these events of a locked run say into the outbox, in the caller's transaction.
 
-    Endpoints, people and preferences are those of this moment. Nothing is written if nobody wants to hear it.
+    Endpoints, people and preferences are those of this moment. Nothing is written if nobody wants to hear it. noticed: whether
+    somebody has a notice of the run that they did not read yet.
     """
     said = False
     for event in events:
@@ -44,7 +45,7 @@ def tell(run: Run, events: Sequence[Event], *, actor: Json = None) -> None:
             payload = canonical.loads(event.payload) if event.payload else {}
             _tell(run, event, telling.telling_of(event.kind, payload), payload, actor)
             said = True
-    if not said and any(event.kind in telling.CLOSING for event in events):
+    if noticed and not said and any(event.kind in telling.CLOSING for event in events):
         settle_notices(run.pk)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
-from operator import or_
+from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import (
     connection,
 )
-from django.db.models import Q, Subquery
 
 from runs.driver import Entry
 from runs.engine import canonical, patch
@@ -35,11 +33,11 @@ from runs.models import (
     Step,
     Vote,
 )
-from runs.sql import statement
-from runs.store.connection import refusing, set_lock_timeout
+from runs.models.packed import unpack
+from runs.store.asking import ask
+from runs.store.connection import refusing
 
 ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
-STORED: Final = ("no", "parent", "snapshot", "patch")
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 
 
@@ -50,9 +48,7 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
     a call that is just being committed holds its step and would wait for the run, while whoever holds the run waits for
     the step.
     """
-    _end_if_idle()
-    if patience is not None:
-        set_lock_timeout(f"{patience * 1000:.0f}ms")
+    _say_how_patient(patience)
     with refusing(Busy):
         run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
     if run is None:
@@ -60,62 +56,46 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
     return run
 
 
-def _end_if_idle() -> None:
-    """For the transaction: the server ends it if its process is frozen or cut off, lest it hold the run for ever."""
+def _say_how_patient(patience: float | None) -> None:
+    """For the transaction: how long it waits for a lock; and the server ends it if its process is frozen or cut off, lest it
+    hold the run for ever."""
+    told = {"idle_in_transaction_session_timeout": f"{settings.HITL_LEASE_SECONDS:.0f}s"}
+    if patience is not None:
+        told["lock_timeout"] = f"{patience * 1000:.0f}ms"
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)",
-            [f"{settings.HITL_LEASE_SECONDS:.0f}s"],
-        )
+        asked = ", ".join("set_config(%s, %s, true)" for _ in told)
+        cursor.execute(f"SELECT {asked}", [word for pair in told.items() for word in pair])
 
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
     """The document of a checkpoint: its snapshot and the patches since, one index range. Raises `CheckpointUnreadable`."""
-    asked = Checkpoint.objects.filter(run=run_id, no=checkpoint)
-    rows = Checkpoint.objects.filter(
-        run=run_id,
-        branch=Subquery(asked.values("branch")),
-        no__gte=Subquery(asked.values("snapshot_no")),
-        no__lte=checkpoint,
-    )
-    found = list(rows.order_by("no").values_list(*STORED))
-    if not found:
-        raise missing_checkpoint(run_id, checkpoint)
-    return _position_of(found, checkpoint)
+    return read_positions(run_id, [checkpoint])[0]
 
 
-def read_positions(run_id: uuid.UUID, heads: Sequence[Checkpoint]) -> list[dict[str, Any]]:
-    """The documents of some checkpoints, each of which is here but for its document. One query."""
-    ranges = [Q(branch=head.branch, no__gte=head.snapshot_no, no__lte=head.no) for head in heads]
-    rows = Checkpoint.objects.filter(reduce(or_, ranges, Q(pk__in=[])), run=run_id).order_by("no")
-    found = list(rows.values_list("branch", *STORED))
-    return [
-        _position_of(
-            [
-                row
-                for branch, *row in found
-                if branch == head.branch and head.snapshot_no <= row[0] <= head.no
-            ],
-            head.no,
-        )
-        for head in heads
-    ]
+def read_positions(run_id: uuid.UUID, checkpoints: Sequence[int]) -> list[dict[str, Any]]:
+    """The documents of some checkpoints, in this order. One query. Raises as `read_position` does."""
+    rows: dict[int, list[Any]] = {}
+    for head, *row in ask("read_positions", {"run": run_id, "nos": list(checkpoints)}):
+        rows.setdefault(head, []).append(row)
+    for no in checkpoints:
+        if no not in rows:
+            raise missing_checkpoint(run_id, no)
+    return [_position_of(rows[no], no) for no in checkpoints]
 
 
 def _position_of(rows: Iterable[Sequence[Any]], checkpoint: int) -> dict[str, Any]:
-    """rows: as `STORED` says, from a snapshot on."""
+    """rows: number, parent, snapshot and patch of each checkpoint from a snapshot on, as they are stored."""
     document: Any = None
     before: int | None = None
     for no, parent, snapshot, ops in rows:
-        if snapshot == ERASED:
+        if snapshot == ERASED.encode():
             raise Erased(checkpoint=no)
         try:
             if snapshot is not None:
-                document = canonical.loads(snapshot)
+                document = canonical.loads(unpack(snapshot))
             else:  # only ever onto the document that it was made of
-                document = patch.apply_fresh(
-                    document if parent == before else None, canonical.loads(ops or "")
-                )
+                made_of = document if parent == before else None
+                document = patch.apply_fresh(made_of, canonical.loads(unpack(ops or b"")))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
         before = no
@@ -149,10 +129,10 @@ def lineage_at(run_id: uuid.UUID, checkpoint: int) -> dict[int, int]:
 
     A journal entry is visible if its `after` is smaller; a step if its checkpoint is not larger.
     """
-    branch = Checkpoint.objects.filter(run=run_id, no=checkpoint).values_list("branch", flat=True).first()
-    if branch is None:
+    rows = ask("line_at", {"run": run_id, "no": checkpoint})
+    if not rows:
         raise missing_checkpoint(run_id, checkpoint)
-    line = lineage(run_id, branch)
+    line = line_of(rows[0][0], {no: (parent, left_at) for _, no, parent, left_at in rows})
     return {no: checkpoint if limit is None else min(limit, checkpoint) for no, limit in line.items()}
 
 

@@ -173,7 +173,7 @@ def was_migrated() -> Exists:
 
 
 def version_at(run: Run, checkpoint: int) -> str:
-    """The version as which a checkpoint is stored. One query for a run that was never migrated, else three; none for a run that
+    """The version as which a checkpoint is stored. One query for a run that was never migrated, else two; none for a run that
     was read with `was_migrated` and was not."""
     if not getattr(run, "was_migrated", True):
         return run.workflow_version

@@ -10,8 +10,10 @@ from django.db.models import QuerySet
 
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.engine.waits import Place, Satisfied
+from runs.engine.status import ApprovalStatus
+from runs.engine.waits import Place, Satisfied, reason_of
 from runs.models import (
+    Approval,
     JournalEntry,
     Run,
     Signal,
@@ -68,6 +70,26 @@ def answered(
         started_at=found.since or at,
         ended_at=at,
     )
+
+
+def waiting_for(run: Run) -> list[Json]:
+    """Why a run waits, of whom, since when, until when; from its open waits."""
+    approvals = {
+        (approval.address, approval.name, approval.occurrence): approval
+        for approval in Approval.objects.filter(run=run, status=ApprovalStatus.OPEN)
+    }
+    reasons: list[Json] = []
+    for wait in Wait.objects.filter(run=run, closed_at=None).order_by("opened_at", "id"):
+        reason = reason_of(wait, child=str(wait.child_id or ""))
+        reason.update(wait.facts or {})
+        place = (wait.address, wait.name, wait.occurrence)
+        approval = approvals.get(place) if wait.kind == "approval" else None
+        if approval:
+            reason["approval"] = str(approval.pk)
+            reason["who"] = [*approval.teams, *approval.users]
+            reason["quorum"] = approval.quorum
+        reasons.append(reason)
+    return reasons
 
 
 def waiting_steps(run: Run, signal: str) -> list[str]:

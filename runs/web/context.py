@@ -11,9 +11,6 @@ from django.utils import timezone
 from runs import inboxes, policies, queries
 from runs.models import Project
 from runs.policies import Actor
-from runs.roster import asked
-
-__all__ = ["Frame", "asked", "frame"]
 
 THEMES = ("light", "dark")
 PLACES = {

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from runs import invariants, operations, policies, queries, roster, store, watching
+from runs import invariants, operations, policies, queries, store, watching
 from runs.errors import HitlError
 from runs.invariants import Look, Violation
 from runs.models import Run
@@ -47,7 +47,7 @@ def health(request: Request) -> HttpResponse:
         "rules": invariants.RULES,
         "looked_at": invariants.LOOKED_AT,
         "violations": [(row, _repair_of(request, row)) for row in invariants.violations(Look(project))],
-        "inbox": invariants.inbox_of(request.actor, roster.asked(request.actor)),
+        "inbox": invariants.inbox_of(request.actor),
         "sent": watching.deliveries(project),
     }
     return render(request, "health/health.html", {"page": shown, "now": store.now()})

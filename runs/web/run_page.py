@@ -26,7 +26,7 @@ from runs.models import (
 )
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.queries import CallPlace
-from runs.store import CallAt
+from runs.store import CallAt, Header
 from runs.templatetags import hidden, pretty, words
 from runs.web import sentence, signs
 
@@ -135,7 +135,7 @@ def faults(steps: Iterable[Step]) -> list[Fault]:
 # ---- rows
 
 
-def checkpoint_row(point: Checkpoint, *, run: Run, line: Line, may_steer: bool) -> CheckpointRow:
+def checkpoint_row(point: Checkpoint | Header, *, run: Run, line: Line, may_steer: bool) -> CheckpointRow:
     sign = signs.CHECKPOINT[point.kind]
     notes = [sign.word] if sign.word and point.kind != "input" else []
     if point.author and point.kind in ("edit", "migration"):

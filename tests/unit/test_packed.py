@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.models.packed import MARK, WORTH_IT, PackedText, pack, unpack
+from runs.models.packed import MARK, OLDER, WORTH_IT, PackedText, pack, unpack
 
 LONG = canonical.dumps(["0123456789abcdef"] * 200)
 
@@ -28,7 +31,17 @@ def test_a_short_text_stays_readable_and_a_long_one_gets_shorter() -> None:
 def test_no_json_begins_like_a_compressed_text() -> None:
     documents: list[Json] = [{}, [], "x", 1, -1, True, False, None]
     for document in documents:
-        assert canonical.dumps(document).encode()[0] != MARK
+        assert canonical.dumps(document).encode()[0] not in (MARK, OLDER)
+
+
+def test_what_zlib_packed_is_read_as_before() -> None:
+    assert unpack(zlib.compress(LONG.encode(), 1)) == LONG
+
+
+def test_threads_pack_beside_each_other() -> None:
+    texts = [canonical.dumps([str(number) * 4_000] * 20) for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda text: unpack(pack(text)), texts * 5)) == texts * 5
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from django.core.management.base import CommandError
 
-from runs.engine import chain
+from runs import store
+from runs.engine import canonical, chain
+from runs.errors import CheckpointUnreadable, UnknownCheckpoint
 from runs.management.base import DataCommand
 from runs.models import Event, Run
 
@@ -41,9 +43,25 @@ def _runs(wanted: list[uuid.UUID]) -> Iterator[Run]:
     missing = set(wanted) - set(found.values_list("pk", flat=True)) if wanted else set()
     if missing:
         raise CommandError(f"There is no run {', '.join(sorted(map(str, missing)))}.")
-    yield from found.only("pk", "seq", "head_hash").order_by("created_at", "pk").iterator(chunk_size=200)
+    columns = ("pk", "seq", "head_hash", "forked_from_id", "forked_checkpoint")
+    yield from found.only(*columns).order_by("created_at", "pk").iterator(chunk_size=200)
 
 
 def _fault(run: Run) -> chain.Broken | None:
     events = Event.objects.filter(run=run, seq__lte=run.seq).order_by("seq")
-    return chain.check(events.iterator(chunk_size=EVENTS_AT_ONCE), head=bytes(run.head_hash), seq=run.seq)
+    fault = chain.check(events.iterator(chunk_size=EVENTS_AT_ONCE), head=bytes(run.head_hash), seq=run.seq)
+    return fault or (_fault_of_fork(run) if run.forked_checkpoint is not None else None)
+
+
+def _fault_of_fork(run: Run) -> chain.Broken | None:
+    """Whether a fork's first checkpoint is the one that its history says. Of an erased one, and of one that is older than this
+    check, it says nothing."""
+    first = Event.objects.filter(run=run, seq=1).values_list("payload", flat=True).first()
+    digest = canonical.loads(first).get("digest") if first else None
+    if digest is None:
+        return None
+    try:
+        whole = canonical.digest(store.read_position(run.pk, 0)) == digest
+    except (CheckpointUnreadable, UnknownCheckpoint):
+        whole = False
+    return None if whole else chain.Broken(1, "the first checkpoint is not the one with which the fork began")

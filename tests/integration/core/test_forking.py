@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from runs import operations, workflows
-from runs.engine import Action, Editable, Workflow
+from runs import operations, store, workflows
+from runs.engine import Action, Editable, Workflow, canonical
 from runs.errors import (
     FieldNotEditable,
     Forbidden,
@@ -125,7 +125,12 @@ def test_a_fork_goes_on_from_there_with_a_history_of_its_own(house: House, defin
     assert state_of(copy)["log"][0] == state_of(run)["log"][0]
     assert kinds_of(copy) == ["run_forked", "step_completed", "step_completed", "run_completed"]
     told = Event.objects.get(run=copy, seq=1)
-    assert f'"from":"{run.pk}"' in str(told.payload)
+    assert canonical.loads(str(told.payload)) == {
+        "from": str(run.pk),
+        "checkpoint": 1,
+        "reason": "what if",
+        "digest": canonical.digest(store.read_position(copy.pk, 0)),
+    }, "the state is where every state is, and the history holds its digest"
     assert '"name":"olga"' in told.actor
     run.refresh_from_db()
     assert run.seq == seq, "the origin does not change"

@@ -11,8 +11,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from pytest_django import Settings
 
-from runs.models import ApiToken, Event, Member, Run, Team, User
+from runs import operations, store
+from runs.engine import canonical
+from runs.models import ApiToken, Checkpoint, Event, Member, Run, Team, User
 from runs.operations.tokens import token_digest
+from runs.policies import Actor
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -131,6 +134,25 @@ def test_verify_history_names_run_and_event_that_were_changed() -> None:
     with pytest.raises(CommandError, match="1 of 4"):
         call_command("verify_history", stdout=out)
     assert f"{run.pk}  event 1: the hash" in out.getvalue()
+
+
+def test_verify_history_holds_the_start_of_a_fork_against_what_its_history_says() -> None:
+    """The chain covers the digest of the state with which a fork began; of its checkpoint it knows nothing."""
+    said("demo_data")
+    origin = Run.objects.order_by("created_at").first()
+    assert origin
+    olga = Member.objects.select_related("user", "project").filter(roles__contains=["operator"]).first()
+    assert olga
+    actor = Actor(olga.user, olga.project, "session", "127.0.0.1")
+    fork = operations.fork(actor=actor, run_id=origin.pk, checkpoint=0, reason="what if").run
+    assert "5 histories" in said("verify_history")
+    position = store.read_position(fork.pk, 0)
+    position["root"]["base"] = {"something": "else"}
+    Checkpoint.objects.filter(run=fork, no=0).update(snapshot=canonical.dumps(position))
+    out = StringIO()
+    with pytest.raises(CommandError, match="1 of 5"):
+        call_command("verify_history", stdout=out)
+    assert f"{fork.pk}  event 1: the first checkpoint is not the one" in out.getvalue()
 
 
 def test_verify_history_of_an_unknown_run_says_so() -> None:

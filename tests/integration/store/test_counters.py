@@ -1,7 +1,8 @@
-"""What a step and a call cost: counted at the wire, in messages to Postgres and answers from it."""
+"""What a step, a call, a rewind and a fork cost: counted at the wire, in messages to Postgres and answers from it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,24 @@ def test_a_worker_adds_nothing_to_it(house: House, define: Define, tmp_path: Pat
         assert run.status == "completed"
         counted.append(traffic.trips)
     assert counted[1] - counted[0] == STEPS * (1 + calls)
+
+
+@pytest.mark.parametrize(("verb", "statements"), [(operations.rewind, 13), (operations.fork, 17)])
+def test_to_go_back_costs_the_same_however_far(
+    house: House, define: Define, tmp_path: Path, verb: Callable[..., Any], statements: int
+) -> None:
+    """Of what most runs have none (waits, children, calls taken back, migrations) it is asked once, not one by one."""
+    looped(define, lambda state, ctx: {"x": state.x - 1})
+    counted = []
+    for steps in (2, 2 + STEPS):
+        run = house.work(house.submit("looped", x=steps))
+        told = {"actor": house.olga, "run_id": run.pk, "checkpoint": steps, "reason": "measured"}
+        verb(**told)  # the first time its statements are prepared
+        with watched(tmp_path / "trace") as traffic:
+            verb(**told)
+        counted.append(traffic)
+    assert [traffic.statements for traffic in counted] == [statements, statements]
+    assert all(traffic.commits == 1 for traffic in counted)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 16])

@@ -101,6 +101,11 @@ PARAMETERS: Final[dict[str, Any]] = {
     ),
     **dict.fromkeys(("args_digest", "result", "effect", "key", "arguments", "undo", "message", "facts"), "x"),
     **dict.fromkeys(("patch", "snapshot", "body", "salt", "payload_hash"), b"x"),
+    **dict.fromkeys(("checkpoint", "calls", "reason", "author"), "1"),
+    "exceptions": "[]",
+    "places": [],
+    "branches": [1],
+    "addresses": ["x"],
     "used": "[]",
     "guard": None,
     "progress": "{}",
@@ -154,6 +159,11 @@ NAMED: Final = {
     "children_at": Named(orm(lambda: store.children_at(RUN, "x", ("x", "0"))), "child_by_place", sorts=True),
     "size_of_tree": Named(orm(lambda: store.size_of_tree(RUN, limit=10)), "run_of_root"),
     "position": Named(orm(lambda: read(1)), "runs_checkpoint_pkey"),
+    "past": Named(sql("past"), "step_undoing"),
+    "surroundings": Named(sql("surroundings"), "wait_open_once"),
+    "line_at": Named(sql("line_at"), "runs_branch_pkey"),
+    "begun": Named(sql("begun"), "runs_journalentry_pkey"),
+    "start_branch": Named(sql("start_branch"), "runs_checkpoint_pkey"),
     "runs": Named(orm(lambda: queries.runs(ID, limit=50)), "run_list"),
     "runs of a status": Named(
         orm(lambda: queries.runs(ID, status="waiting", limit=50)), "run_list_by_status"

@@ -1,0 +1,16 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    """Whether calls of a run were taken back is asked at each rewind, and of most runs the answer is no."""
+
+    dependencies = [("runs", "0014_deciders")]
+
+    operations = [
+        migrations.AddIndex(
+            model_name="step",
+            index=models.Index(
+                condition=models.Q(("undoes__isnull", False)), fields=["run"], name="step_undoing"
+            ),
+        ),
+    ]

@@ -1,0 +1,35 @@
+"""What lies around a run: of what most runs have none, asked once, so that it need not be asked for one by one."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import NamedTuple
+
+from runs.store.asking import ask
+
+
+class Surroundings(NamedTuple):
+    """What there is to close, stop or settle around a locked run at this moment: open waits and approvals, children that it
+    ever started, notices that nobody has read."""
+
+    moment: datetime
+    waits: bool
+    approvals: bool
+    children: bool
+    notices: bool
+
+
+class Past(NamedTuple):
+    """Whether calls were taken back, or tried to be; whether the run was ever migrated."""
+
+    taken_back: bool
+    migrated: bool
+
+
+def surroundings(run_id: uuid.UUID) -> Surroundings:
+    return Surroundings(*ask("surroundings", {"run": run_id})[0])
+
+
+def past_of(run_id: uuid.UUID) -> Past:
+    return Past(*ask("past", {"run": run_id})[0])
