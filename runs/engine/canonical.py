@@ -143,6 +143,8 @@ def escape(key: str) -> str:
 
 def visible(text: str) -> str:
     """Text in which U+0000 and lone surrogates are written as `\\uXXXX`, so that it can be stored and shown."""
+    if text.isascii() and "\0" not in text:
+        return text
     return "".join(f"\\u{ord(c):04x}" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
