@@ -322,11 +322,11 @@ def _path(key: Any) -> str:
 
 def _bare(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
     """An instance with these values and nothing else done: `model_construct` would run the author's `model_post_init`."""
-    bare = model.__new__(model)
-    for name, value in (("__dict__", values), ("__pydantic_fields_set__", set(values))):
-        object.__setattr__(bare, name, value)
-    for name in ("__pydantic_extra__", "__pydantic_private__"):
-        object.__setattr__(bare, name, None)
+    bare, put = model.__new__(model), object.__setattr__
+    put(bare, "__dict__", values)
+    put(bare, "__pydantic_fields_set__", set(values))
+    put(bare, "__pydantic_extra__", None)
+    put(bare, "__pydantic_private__", None)
     return bare
 
 

@@ -49,8 +49,10 @@ def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | 
     raw: psycopg.Connection[Any] = connection.connection
     adapter = _of(raw).adapter
     values = [parameters[place] for place in _places(name)]
-    given = adapter.dump_sequence(values, [_format(value) for value in values])
-    result = _sent(raw, name, given, adapter.formats)
+    # As text, which the server reads as whatever type it needs at the place; bytes as they are.
+    formats = [PyFormat.BINARY if type(value) is bytes else PyFormat.TEXT for value in values]
+    given = adapter.dump_sequence(values, formats)
+    result = _sent(raw, name, given, adapter.formats or ())
     adapter.set_pgresult(result)
     return adapter.load_row(0, tuple) if result.ntuples else None
 
@@ -81,11 +83,6 @@ def _checked(result: PGresult) -> PGresult:
     if not error.sqlstate:  # the server did not say anything: it is gone
         raise psycopg.OperationalError(str(error))
     raise error
-
-
-def _format(value: Any) -> PyFormat:
-    """As text, which the server reads as whatever type it needs at the place; bytes as they are."""
-    return PyFormat.BINARY if isinstance(value, bytes) else PyFormat.TEXT
 
 
 @cache
