@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -106,10 +105,8 @@ def run_body(scope: StepScope) -> Outcome:
 def _outcome(scope: StepScope, node: Node, watch: Watch) -> Outcome:
     try:
         try:
-            with watch, _one_by_one():
-                value = settled(
-                    (scope.body or node.body)(scope.state, scope.context, *scope.extra), scope.context
-                )
+            with watch:
+                value = _value_of(scope, scope.body or node.body)
         finally:
             watch.leave()  # once more: the exception may have struck at the end of the `with` itself
             scope.context.close()
@@ -140,12 +137,11 @@ def _outcome(scope: StepScope, node: Node, watch: Watch) -> Outcome:
         return _timed_out(node, error) if watch.timed_out else _failed(error, scope.context, node.retry)
 
 
-@contextmanager
-def _one_by_one() -> Iterator[None]:
+def _value_of(scope: StepScope, body: Body) -> Any:
     """An `asyncio.TaskGroup` packs what its tasks raise into a group. What the driver raised is taken out again, first that the
     step is somebody else's by now; and an error that is alone in its group, for a retry policy goes by its class."""
     try:
-        yield
+        return settled(body(scope.state, scope.context, *scope.extra), scope.context)
     except BaseExceptionGroup as group:
         for kind in (Interrupted, TimeIsUp, AskAgain, Suspend):
             if found := _within(group, kind):

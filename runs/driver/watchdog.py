@@ -53,6 +53,7 @@ class Guard:
     seconds: float
     at_end: Callable[[], None] = lambda: None
     thread: int = field(default_factory=threading.get_ident)
+    in_main: bool = field(default_factory=lambda: _is_main(threading.get_ident()))
     next_at: float = math.inf
     ends_at: float = math.inf
     fired: bool = False
@@ -82,7 +83,7 @@ class Watchdog:
     def watch(self, guard: Guard) -> None:
         """From now on its thread has so many seconds; `leave` ends it."""
         has_limit = math.isfinite(guard.seconds)  # the others cost a step next to nothing
-        if _is_main(guard.thread) and (has_limit or not self._listens):
+        if guard.in_main and (has_limit or not self._listens):
             self._listen()
         guard.next_at = time.monotonic() + guard.seconds
         with self._lock:
@@ -124,7 +125,7 @@ class Watchdog:
                         self._guards = [g for g in self._guards if g not in inside]
                         if any(math.isfinite(g.seconds) for g in inside):
                             self._set_last_resort()
-                    if not _is_main(guard.thread):
+                    if not guard.in_main:
                         _raise_in(guard.thread, None)
             except TimeIsUp:  # it was just being delivered; that of a guard around this one is raised again
                 continue
@@ -207,7 +208,7 @@ class Watchdog:
         if guard.fired and now >= guard.ends_at:
             return True
         self._mark(guard, now)
-        if _is_main(guard.thread):
+        if guard.in_main:
             signal.pthread_kill(guard.thread, SIGNAL)
         else:
             _raise_in(guard.thread, guard.reason)

@@ -83,6 +83,8 @@ def parse(text: str | bytes, *, limit: int = INPUT_LIMIT, max_depth: int = MAX_D
 
 def check(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
     """Raise `InvalidJson` with every fault (at most 20) of an already parsed document."""
+    if _is_sound(value):
+        return
     problems = []
     for problem in _faults(value, "", max_depth):
         problems.append(problem)
@@ -148,6 +150,8 @@ def escape(key: str) -> str:
 
 def visible(text: str) -> str:
     """Text in which U+0000 and lone surrogates are written as `\\uXXXX`, so that it can be stored and shown."""
+    if text.isascii() and "\0" not in text:
+        return text
     return "".join(f"\\u{ord(c):04x}" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
 
 
@@ -198,6 +202,15 @@ def _integer(literal: str) -> Json:
 def _float(literal: str) -> Json:
     value = float(literal)
     return value if math.isfinite(value) else _Marked("non_finite_number", "the number is beyond a double")
+
+
+def _is_sound(value: Json) -> bool:
+    """Whether this is a single value that has no fault, at a glance."""
+    if type(value) is int:
+        return abs(value) < _TOO_LONG
+    if type(value) is str:
+        return value.isascii() and "\0" not in value
+    return value is None or type(value) is bool
 
 
 def _faults(value: Json, path: str, room: int) -> Iterator[Problem]:

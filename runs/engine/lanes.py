@@ -64,6 +64,7 @@ class Lanes:
         self.document = document
         self.max_steps = workflow.max_steps
         self.path = at.scope_path(lane)
+        self.is_top = self.path == ("root",)
         self.scope: Document = at.look_at(document, self.path)
         self.workflow = at.workflow_of(workflow, document, lane)
         self.lane_prefix = lane.rpartition("/")[0] + "/" if "/" in lane else ""
@@ -155,8 +156,11 @@ class Lanes:
         that can fail, instead of the step that happened to end last. local: as `is_local` answered.
         """
         self._count_commit(lane)
+        if local:
+            self._begin(lane, moves[0])
+            return
         if len(moves) == 1:
-            self._arrive(lane, moves[0], local=local)
+            self._arrive(lane, moves[0])
         elif moves:
             self._split(lane, moves)
         elif "segments" in self.scope:
@@ -164,7 +168,7 @@ class Lanes:
             self._put(lane, "status", ENDED)
         else:
             self._take_out(lane)
-        if not local and "segments" in self.scope:
+        if "segments" in self.scope:
             self._settle()
         if not self._standing():
             self._end(finish)
@@ -172,7 +176,7 @@ class Lanes:
     def catch(self, lane: str, moves: Sequence[Move], errors: dict[str, Json], *, finish: Finish) -> None:
         """Let a lane go on after a failure; the nodes after it can read the errors."""
         self._put(lane, "errors", {**self._lane(lane).get("errors", {}), **errors})
-        self.go(lane, moves, finish=finish if self.path == ["root"] else None)
+        self.go(lane, moves, finish=finish if self.is_top else None)
 
     def go_back(self, lane: str, node: str) -> None:
         """Let a lane do again what it did before, wherever its present node leads."""
@@ -205,8 +209,8 @@ class Lanes:
 
     # ---- one lane
 
-    def _arrive(self, lane: str, move: Move, *, local: bool) -> None:
-        if local or "segments" not in self.scope or move.slot not in self.workflow.graph.joins:
+    def _arrive(self, lane: str, move: Move) -> None:
+        if "segments" not in self.scope or move.slot not in self.workflow.graph.joins:
             self._begin(lane, move)
             return
         self._leave(lane)
@@ -218,18 +222,20 @@ class Lanes:
     def _begin(self, lane: str, move: Move) -> None:
         """The lane is at a node with a new step."""
         here = self._lane(lane)
-        step = address_of(self.node_prefix + move.node, [here["step"]])
-        visit = self._next_visit(lane, move.node)
-        if here["node"] != move.node:
-            self._put(lane, "node", move.node)
-        self._put(lane, "step", step)
-        if here["visit"] != visit:
-            self._put(lane, "visit", visit)
-        if here["loops"] != move.loops:
-            self._put(lane, "loops", move.loops)
-        self._leave(lane)
         key = self.node_prefix + move.node
-        self.recorder.put([*at.holder(self.document, self.lane_prefix + lane), "visits", key], visit)
+        visits = (*at.holder(self.document, self.lane_prefix + lane), "visits")
+        visit = 1 + max(self.document["visits"].get(key, 0), at.look_at(self.document, visits).get(key, 0))
+        stands = {
+            "node": move.node,
+            "step": address_of(key, [here["step"]]),
+            "visit": visit,
+            "loops": move.loops,
+        }
+        for name, value in stands.items():
+            if here[name] != value:
+                self._put(lane, name, value)
+        self._leave(lane)
+        self.recorder.put((*visits, key), visit)
         self._note(lane)
 
     def _leave(self, lane: str) -> None:
@@ -237,12 +243,6 @@ class Lanes:
         for left in ("status", "slot", "fan", "scope", "made_as", "joined"):
             if left in here:
                 self.recorder.remove([*self._at(lane), left])
-
-    def _next_visit(self, lane: str, node: str) -> int:
-        key = self.node_prefix + node
-        holder = at.look_at(self.document, at.holder(self.document, self.lane_prefix + lane))
-        visit: int = 1 + max(self.document["visits"].get(key, 0), holder["visits"].get(key, 0))
-        return visit
 
     def _note(self, lane: str) -> None:
         here = self._lane(lane)
@@ -395,13 +395,13 @@ class Lanes:
             if visit > above["visits"].get(node, 0):
                 self.recorder.put([*path, "visits", node], visit)
 
-    def _outer_holder(self) -> list[str]:
+    def _outer_holder(self) -> tuple[str, ...]:
         outer = self.lane_prefix.removesuffix("/")
-        return at.holder(self.document, outer) if outer else []
+        return at.holder(self.document, outer) if outer else ()
 
     def _count_commit(self, lane: str) -> None:
-        path = at.holder(self.document, self.lane_prefix + lane)
-        self.recorder.put([*path, "commits"], at.look_at(self.document, path)["commits"] + 1)
+        counted = (*at.holder(self.document, self.lane_prefix + lane), "commits")
+        self.recorder.put(counted, at.look_at(self.document, counted) + 1)
 
     # ---- places
 
@@ -416,8 +416,8 @@ class Lanes:
         """Statuses of the lanes that have not ended."""
         return {here.get("status", LIVE) for here in self._lanes()} - {ENDED}
 
-    def _at(self, lane: str) -> list[str]:
-        return [*self.path, "lanes", lane]
+    def _at(self, lane: str) -> tuple[str, ...]:
+        return (*self.path, "lanes", lane)
 
     def _put(self, lane: str, name: str, value: Json) -> None:
         self.recorder.put([*self._at(lane), name], value)
@@ -475,7 +475,7 @@ def _open(
     entries = [entry for entry in flow.entries if entry != END]
     node = entries[0] if len(entries) == 1 else START
     name = f"{around.node}/{node}" if around else node
-    holder = at.holder(recorder.document, around.lane) if around else []
+    holder = at.holder(recorder.document, around.lane) if around else ()
     counts = at.look_at(recorder.document, holder)["visits"]
     visit = counts.get(name, 0) + 1
     start = {"node": node, "step": address_of(name, [cause]), "visit": visit, "loops": {}, "answers": {}}

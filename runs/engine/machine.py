@@ -133,23 +133,25 @@ def _printed(update: Any) -> str:
         return f"a {type(update).__name__} that cannot be printed"
 
 
-def is_lanes_own(run: Aggregate, step: LiveStep, resolved: Resolved) -> bool:
-    """Whether committing this changes nothing but the step's own lane."""
-    return is_local(run.workflow, run.position, step, _plan(run, step, resolved.targets))
+def settle(run: Aggregate, step: LiveStep, resolved: Resolved) -> Transition:
+    """Commit a node's result."""
+    return _settled(run, step, resolved, _plan(run, step, resolved.targets, RunEvent.ADVANCED))
 
 
-def settle(run: Aggregate, step: LiveStep, resolved: Resolved, *, local: bool = False) -> Transition:
-    """Commit a node's result. local: as `is_lanes_own` answered."""
+def settle_alone(run: Aggregate, step: LiveStep, resolved: Resolved) -> Transition | None:
+    """The same if it changes nothing but the step's own lane. If it does, nothing has changed."""
+    plan = _plan(run, step, resolved.targets, RunEvent.ADVANCED)
+    if not is_local(run.workflow, run.position, step, plan.moves):
+        return None
+    return _settled(run, step, resolved, plan, local=True)
+
+
+def _settled(
+    run: Aggregate, step: LiveStep, resolved: Resolved, plan: _Plan, *, local: bool = False
+) -> Transition:
     event = Event("step_completed", {"visit": step.visit}, step.node, step.address)
     return _go_on(
-        run,
-        step,
-        writes=resolved.writes,
-        values=resolved.values,
-        targets=resolved.targets,
-        kind="step",
-        event=event,
-        local=local,
+        run, step, plan, kind="step", event=event, values=resolved.values, writes=resolved.writes, local=local
     )
 
 
@@ -393,10 +395,10 @@ def answer(run: Aggregate, step: LiveStep, outcome: str, decision: dict[str, Jso
         return _go_on(
             run,
             step,
-            values=run.values,
-            targets=targets,
+            _plan(run, step, targets, RunEvent.WOKEN),
             kind="answer",
             event=event,
+            values=run.values,
             decision=(step.name, decision),
         )
     except Exception as error:  # noqa: BLE001  # a router is an author's code; the decision stands
@@ -416,9 +418,8 @@ def recheck(run: Aggregate, step: LiveStep, decision: dict[str, Json]) -> Transi
     event = Event("approval_superseded", {**decision, "reason": "edited"}, step.node, step.address)
     told = (step.name, decision)
     try:
-        return _go_on(
-            run, step, values=run.values, targets=[target], kind="answer", event=event, decision=told
-        )
+        plan = _plan(run, step, [target], RunEvent.WOKEN)
+        return _go_on(run, step, plan, kind="answer", event=event, values=run.values, decision=told)
     except Exception as error:  # noqa: BLE001  # a loop that is used up is the run's failure, not the person's
         return _stands(run, step, error, event)
 
@@ -546,8 +547,19 @@ def _refuse_ended(run: Aggregate) -> None:
         after(run.status, RunEvent.ADVANCED)
 
 
-def _plan(run: Aggregate, step: LiveStep, targets: Sequence[str]) -> list[Move]:
-    return Lanes(run.workflow, Recorder(run.position), step.lane).plan(_own_name(step.lane), targets)
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Where a lane is about to go, and what makes of the run that it goes on. Nothing has changed yet."""
+
+    lanes: Lanes
+    moves: Sequence[Move]
+    event: RunEvent
+
+
+def _plan(run: Aggregate, step: LiveStep, targets: Sequence[str], event: RunEvent) -> _Plan:
+    after(run.status, event)  # what the status refuses is refused before anything changes
+    lanes = Lanes(run.workflow, Recorder(run.position), step.lane)
+    return _Plan(lanes, lanes.plan(_own_name(step.lane), targets), event)
 
 
 def _own_name(lane: str) -> str:
@@ -557,29 +569,24 @@ def _own_name(lane: str) -> str:
 def _go_on(
     run: Aggregate,
     step: LiveStep,
+    plan: _Plan,
     *,
-    values: dict[str, Any],
-    targets: Sequence[str],
     kind: str,
     event: Event,
+    values: dict[str, Any],
     writes: Sequence[Write] = (),
     decision: tuple[str, dict[str, Json]] | None = None,
     local: bool = False,
 ) -> Transition:
-    event_of_run = RunEvent.ADVANCED if kind == "step" else RunEvent.WOKEN
-    after(run.status, event_of_run)  # what the status refuses is refused before anything changes
-    recorder = Recorder(run.position)
-    lanes, lane = Lanes(run.workflow, recorder, step.lane), _own_name(step.lane)
+    lanes, lane, recorder = plan.lanes, _own_name(step.lane), plan.lanes.recorder
     output = _Output(run.workflow)
-    moves = lanes.plan(lane, targets)
-    at_top = lanes.path == ["root"]
-    ends = at_top and not moves and at.is_alone(run.position, step.lane)
+    ends = lanes.is_top and not plan.moves and at.is_alone(run.position, step.lane)
     if ends:
         output.value = output_of(run.workflow, at.written(at.state(run.position), writes), values)
     lanes.write(lane, writes, address=step.address)
     if decision and not ends:
         recorder.put([*at.lane_path(step.lane), "answers", decision[0]], decision[1])
-    lanes.go(lane, moves, finish=None if ends or not at_top else output.of, local=local)
+    lanes.go(lane, plan.moves, finish=None if ends or not lanes.is_top else output.of, local=local)
     transition = Transition(
         events=[event],
         checkpoint=Checkpoint(kind, recorder.ops, step.node, step.address),
@@ -588,7 +595,7 @@ def _go_on(
         close_waits_of=[step.address] if kind == "answer" else [],
         values=values,
     )
-    return _moved(run, step.lane, lanes, transition, output.value, event_of_run)
+    return _moved(run, step.lane, lanes, transition, output.value, plan.event)
 
 
 def _moved(
@@ -597,7 +604,7 @@ def _moved(
     """A lane has gone on. If it was the last of its scope, the run has ended, or the step around the scope is ready."""
     if not lanes.is_finished:
         return concluded(run, transition, event)
-    if lanes.path != ["root"]:
+    if not lanes.is_top:
         outer = at.outer_step(run.position, lane)
         assert outer is not None
         transition.steps.append(StepChange(outer.address, StepStatus.READY))

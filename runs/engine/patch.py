@@ -23,12 +23,12 @@ _PLACE = re.compile(r"(?:0|[1-9][0-9]{0,17})\Z")
 
 def pointer(path: Path) -> str:
     """A JSON Pointer (RFC 6901)."""
-    return "".join([_token(token) for token in path])
+    return _pointer(tuple(path))
 
 
 @lru_cache(maxsize=4096)  # a run's steps name the same few places again and again
-def _token(token: str | int) -> str:
-    return "/" + str(token).replace("~", "~0").replace("/", "~1")
+def _pointer(path: tuple[str | int, ...]) -> str:
+    return "".join(["/" + str(token).replace("~", "~0").replace("/", "~1") for token in path])
 
 
 def tokens(text: str) -> list[str]:
@@ -75,7 +75,12 @@ class Recorder:
 
 
 def _own(value: Json) -> Json:
-    return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
+    """A copy of a document: `copy.deepcopy` would look for what JSON does not have."""
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_own(item) for item in value]
+    return value
 
 
 def apply(document: Json, ops: Sequence[Op]) -> Json:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from runs.engine.canonical import Json
@@ -93,18 +94,19 @@ def _is_lane(lane: Json) -> bool:
 # ---- places in the document
 
 
-def scope_path(lane: str) -> list[str]:
+def scope_path(lane: str) -> tuple[str, ...]:
     """Where the scope of a lane stands."""
     return lane_path(lane)[:-2]
 
 
-def lane_path(lane: str) -> list[str]:
+@lru_cache(maxsize=4096)
+def lane_path(lane: str) -> tuple[str, ...]:
     """Where a lane stands."""
     first, *inner = lane.partition("#")[0].split("/")
     path = ["root", "lanes", first]
     for name in inner:
         path += ["scope", "lanes", name]
-    return path
+    return tuple(path)
 
 
 def look_at(position: Document, path: Sequence[str]) -> Any:
@@ -126,6 +128,8 @@ def scope_at(position: Document, lane: str) -> Document:
 
 def workflow_of(workflow: Workflow, position: Document, lane: str) -> Workflow:
     """The workflow that a lane is in: the run's, or a nested one."""
+    if "/" not in lane:
+        return workflow
     scope = position["root"]
     for name in lane.partition("#")[0].split("/")[:-1]:
         nested = workflow.nodes[scope["lanes"][name]["node"]].subflow
@@ -150,9 +154,9 @@ def is_alone(position: Document, lane: str) -> bool:
     return True
 
 
-def holder(position: Document, lane: str) -> list[str]:
+def holder(position: Document, lane: str) -> tuple[str, ...]:
     """Where the counts of visits and commits of a lane are kept: with the innermost lane that has siblings, or at the top."""
-    path: list[str] = []
+    path: tuple[str, ...] = ()
     whole = lane_path(lane)
     for end in range(3, len(whole) + 1, 3):
         if "segments" in look_at(position, whole[: end - 2]):

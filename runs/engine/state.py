@@ -221,10 +221,13 @@ class StateSchema:
             self._check_key(key, value, appends=key in appended)
         python = self._python(values, update, appended)
         stored = {key: self._json(key, value) for key, value in python.items()}
+        writes = [Write(key, "append" if key in appended else "set", stored[key]) for key in python]
+        if not self.is_whole and all(_is_plain_same(update[key], stored[key]) for key in stored):
+            return writes, python  # to read them back would be to do the very same again
         again = self._python(values, stored, appended)
         for key, value in python.items():
             _refuse_changed(value, again[key], path=_path(key), given=update.get(key, value))
-        return [Write(key, "append" if key in appended else "set", stored[key]) for key in python], again
+        return writes, again
 
     def _check_key(self, key: Any, value: Any, *, appends: bool) -> None:
         if key not in self.fields:
@@ -319,11 +322,11 @@ def _path(key: Any) -> str:
 
 def _bare(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
     """An instance with these values and nothing else done: `model_construct` would run the author's `model_post_init`."""
-    bare = model.__new__(model)
-    for name, value in (("__dict__", values), ("__pydantic_fields_set__", set(values))):
-        object.__setattr__(bare, name, value)
-    for name in ("__pydantic_extra__", "__pydantic_private__"):
-        object.__setattr__(bare, name, None)
+    bare, put = model.__new__(model), object.__setattr__
+    put(bare, "__dict__", values)
+    put(bare, "__pydantic_fields_set__", set(values))
+    put(bare, "__pydantic_extra__", None)
+    put(bare, "__pydantic_private__", None)
     return bare
 
 
@@ -434,6 +437,11 @@ def _refuse_unstorable_early(value: Any, path: str) -> None:
                 raise _not_storable(error, path) from None
 
 
+def _is_plain_same(given: Any, stored: Json) -> bool:
+    """Whether a single value is stored as it was given."""
+    return type(given) in _PLAIN and canonical.same(given, stored)
+
+
 def _equal(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
@@ -499,7 +507,8 @@ def _fill(view: BaseModel, names: Sequence[str]) -> None:
         return  # a copy that the author made: it has all fields already
     missing = [name for name in names if name not in own and name in source]
     for name in missing:
-        own[name] = copy.deepcopy(source[name])
+        value = source[name]
+        own[name] = value if type(value) in _PLAIN else copy.deepcopy(value)
     if missing and len(names) > 1:
         # In the order of the fields, whatever was touched first: a node that walks over its state does the same each time.
         ordered = {name: own.pop(name) for name in names if name in own}

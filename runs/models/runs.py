@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from runs.engine import canonical
 from runs.engine.limits import DEFAULT_QUEUE, PRIORITIES
 from runs.engine.status import TERMINAL, RunStatus, StepStatus
+from runs.models.guards import CheckedWhenWritten
 from runs.models.packed import PackedText
 from runs.models.people import ApiToken, Project, User
 
@@ -148,46 +149,44 @@ class Run(models.Model):
             ),
         ]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(status__in=[s.value for s in RunStatus]), name="run_status_known"
-            ),
-            models.CheckConstraint(
+            CheckedWhenWritten(condition=Q(status__in=[s.value for s in RunStatus]), name="run_status_known"),
+            CheckedWhenWritten(
                 condition=Q(status__in=ENDED, finished_at__isnull=False)
                 | (~Q(status__in=ENDED) & Q(finished_at__isnull=True)),
                 name="run_finished_iff_terminal",
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=Q(status="failed", error__isnull=False) | ~Q(status="failed"),
                 name="run_failed_has_error",
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=Q(status="paused", paused__isnull=False)
                 | (~Q(status="paused") & Q(paused__isnull=True)),
                 name="run_paused_is_told",
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=(Q(ending__isnull=True) & ~Q(status="cancelling"))
                 | Q(ending__isnull=False, status__in=["cancelling", "running", "paused"]),
                 name="run_ending_is_live",
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=Q(erased_at__isnull=True, erasure__isnull=True)
                 | Q(erased_at__isnull=False, erasure__isnull=False, finished_at__isnull=False),
                 name="run_erased_is_told",
             ),
             models.CheckConstraint(condition=Q(head__lte=models.F("checkpoint_no")), name="run_head_exists"),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=~Q(status="running") | Q(admitted_at__isnull=False), name="run_at_work_is_admitted"
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=Q(limited=False) | ~Q(status__in=["waiting", *ENDED]) | Q(admitted_at__isnull=True),
                 name="run_at_rest_stands_in_line",
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=Q(priority__gte=PRIORITIES[0], priority__lte=PRIORITIES[-1]),
                 name="run_priority_in_bounds",
             ),
-            models.CheckConstraint(
+            CheckedWhenWritten(
                 condition=Q(forked_from__isnull=True) | Q(forked_checkpoint__isnull=False),
                 name="run_fork_has_checkpoint",
             ),

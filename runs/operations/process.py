@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -48,7 +48,7 @@ class Worker:
         )
         self.id = self.keeper.id
         self.stopping = False
-        self._in_hand: Mapping[uuid.UUID, Tell] = {}  # by token; replaced, never changed: the keeper reads it
+        self._in_hand: dict[uuid.UUID, Tell] = {}  # by token; the keeper's thread reads a copy
         self._lost: frozenset[uuid.UUID] = frozenset()
         self._were_held: frozenset[uuid.UUID] = frozenset()
         self._sure_until = -math.inf
@@ -84,11 +84,15 @@ class Worker:
 
     def _take_up(self, token: uuid.UUID, tell: Tell) -> None:
         with self._writing:
-            self._in_hand = {**self._in_hand, token: tell}
+            self._in_hand[token] = tell
 
     def _let_go(self, token: uuid.UUID) -> None:
         with self._writing:
-            self._in_hand = {other: tell for other, tell in self._in_hand.items() if other != token}
+            self._in_hand.pop(token, None)
+
+    def _now_in_hand(self) -> dict[uuid.UUID, Tell]:
+        with self._writing:
+            return dict(self._in_hand)
 
     def is_sure_of(self, token: uuid.UUID) -> bool:
         """Whether the lease cannot have run out since it was last renewed, nor been found to be gone."""
@@ -138,13 +142,13 @@ class Worker:
         self._stop.wait(KEEPER_TICK)
 
     def _beat(self) -> None:
-        tokens, begun = frozenset(self._in_hand), time.monotonic()
+        tokens, begun = frozenset(self._now_in_hand()), time.monotonic()
         self._lost = tokens - self.keeper.beat(tuple(tokens))
         self._sure_until = begun + settings.HITL_LEASE_SECONDS
 
     def _check(self) -> None:
         """Ask for the steps that have been in hand since the last time; one that is soon done is not worth a question."""
-        in_hand = self._in_hand
+        in_hand = self._now_in_hand()
         long_held, self._were_held = in_hand.keys() & self._were_held, frozenset(in_hand)
         if long_held:
             for token in long_held - self.keeper.held(tuple(long_held)):

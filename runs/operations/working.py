@@ -247,11 +247,8 @@ class Slice:
 
     def _resolve(self, update: Any) -> tuple[Resolved, Transition | None]:
         """What the update comes to, and the transition if it concerns this lane alone."""
-        step = self.held.step
-        resolved = machine.resolve(self.run, step, update)
-        if not machine.is_lanes_own(self.run, step, resolved):
-            return resolved, None
-        return resolved, machine.settle(self.run, step, resolved, local=True)
+        resolved = machine.resolve(self.run, self.held.step, update)
+        return resolved, machine.settle_alone(self.run, self.held.step, resolved)
 
     def _commit_step(self, transition: Transition, resolved: Resolved) -> Held | None:
         alone = at.is_alone(self.run.position, self.held.step.lane)

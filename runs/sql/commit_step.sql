@@ -53,4 +53,4 @@ WITH run AS (
     CASE WHEN %(next_token)s::uuid IS NULL THEN NULL ELSE now() END
   FROM run
 )
-SELECT seq, checkpoint_no, snapshot_no, snapshot_size, patch_weight, runs_fence((SELECT count(*) FROM ended)) FROM run
+SELECT checkpoint_no, snapshot_no, snapshot_size, patch_weight, runs_fence((SELECT count(*) FROM ended)) FROM run

@@ -56,15 +56,12 @@ _planned: WeakSet[psycopg.Connection[Any]] = WeakSet()
 
 
 def plan_by_keys(raw: psycopg.Connection[Any]) -> None:
-    """Have this connection prepare what it is asked to, and Postgres plan it by indexes; once a connection.
+    """Have Postgres plan by indexes what this connection asks; once a connection.
 
-    Django turns the preparing off: each step would be parsed and planned anew, which costs more than to execute it. Behind a
-    pooler that keeps no prepared statements it stays off (`HITL_PREPARE`). A prepared statement keeps the plan of its first
-    uses. Made while the tables of a new installation held a page or two, that is to read the whole table, and each step would
-    cost more than the one before until the statistics are renewed.
+    A prepared statement keeps the plan of its first uses. Made while the tables of a new installation held a page or two, that
+    is to read the whole table, and each step would cost more than the one before until the statistics are renewed.
     """
     if raw not in _planned:
-        raw.prepare_threshold = 0 if settings.HITL_PREPARE else None
         raw.execute("SELECT set_config('enable_seqscan', 'off', false)")
         _planned.add(raw)
 

@@ -179,6 +179,4 @@ def approved_digest(approval_id: str) -> str:
 def stretches(run_id: uuid.UUID, *, window: int, columns: int) -> list[tuple[Any, ...]]:
     """All steps of a run in at most `columns` stretches of whole windows: numbers of the first and the last, when, how many
     failed, how many go on."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement("stretches"), {"run": run_id, "window": window, "columns": columns})
-        return list(cursor.fetchall())
+    return ask("stretches", {"run": run_id, "window": window, "columns": columns})

@@ -10,10 +10,6 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
-from django.db import (
-    connection,
-)
-from psycopg.rows import namedtuple_row
 
 from runs.driver import Call, Used
 from runs.driver import LogLine as DriverLine
@@ -32,14 +28,15 @@ from runs.models import (
     Step,
 )
 from runs.models.packed import pack
-from runs.sql import statement
 from runs.store.claiming import Held, step_of
-from runs.store.connection import own_connection, persistently, plan_by_keys
+from runs.store.connection import own_connection, persistently
 from runs.store.history import seal
+from runs.store.prepared import run_prepared
 from runs.store.weights import PATCH_OVERHEAD, Weights
 
 FENCED: Final = "HL001"
 LOG_LINES: Final = 2_000  # of one run's nodes
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +98,12 @@ def commit_step(
         "lease": settings.HITL_LEASE_SECONDS,
     }
     row = _land("commit_step", parameters, landed=partial(_landed_step, held, sealed.salt))
-    own = 0 if due else size + PATCH_OVERHEAD
-    weights.see(patches=row.patch_weight, snapshot=row.snapshot_size, own=own)
+    checkpoint, snapshot_no, snapshot_size, patch_weight, *_ = row
+    weights.see(patches=patch_weight, snapshot=snapshot_size, own=0 if due else size + PATCH_OVERHEAD)
     if token is None:
-        return Committed(row.checkpoint_no, row.snapshot_no, None)
+        return Committed(checkpoint, snapshot_no, None)
     claimed = Held(held.run_id, held.branch, following, held.epoch, token, held.worker, is_fresh=True)
-    return Committed(row.checkpoint_no, row.snapshot_no, claimed)
+    return Committed(checkpoint, snapshot_no, claimed)
 
 
 def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
@@ -127,9 +124,8 @@ def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
         "guard": call.guard or None,
         "used": _used(call.used),
     }
-    row = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
-    result: str = row.result
-    return result
+    (result,) = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
+    return str(result)
 
 
 def note_usage(held: Held, name: str, occurrence: str, used: Sequence[Used]) -> None:
@@ -206,7 +202,7 @@ def is_written(held: Held, kinds: Sequence[str]) -> bool:
     return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() in kinds
 
 
-def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Any]) -> Any:
+def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Row | None]) -> Row:
     """Run a fenced statement until the database has answered. Raises `LateResult` if the fence says no.
 
     landed: looks for what this very write left behind. It is asked where a write is refused that was sent before: the
@@ -214,7 +210,7 @@ def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Any]) -
     """
     sent = 0
 
-    def write() -> Any:
+    def write() -> Row | None:
         nonlocal sent
         sent += 1
         try:
@@ -233,49 +229,29 @@ def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Any]) -
     return row
 
 
-def _run_fenced(name: str, parameters: dict[str, Any]) -> Any:
-    """Run a named statement prepared, through a server-side binding cursor; None where the fence says no."""
-    connection.ensure_connection()
-    raw: psycopg.Connection[Any] = connection.connection
-    plan_by_keys(raw)
-    with psycopg.Cursor(raw, row_factory=namedtuple_row) as cursor:
-        try:
-            cursor.execute(statement(name), parameters, prepare=True)
-            return cursor.fetchone()
-        except psycopg.DatabaseError as error:
-            if error.sqlstate == FENCED:
-                return None
-            raise
+def _run_fenced(name: str, parameters: dict[str, Any]) -> Row | None:
+    """Run a named statement; None where the fence says no."""
+    try:
+        return run_prepared(name, parameters)
+    except psycopg.DatabaseError as error:
+        if error.sqlstate == FENCED:
+            return None
+        raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Landed:
-    """A commit whose answer was lost, as the database has it."""
-
-    checkpoint_no: int
-    snapshot_no: int
-    snapshot_size: int
-    patch_weight: int
-
-
-def _landed_step(held: Held, salt: bytes) -> _Landed | None:
-    """The commit of this step with this salt: nobody else drew the same."""
+def _landed_step(held: Held, salt: bytes) -> Row | None:
+    """What `commit_step` answers, of the commit of this step with this salt: nobody else drew the same."""
     mine = Event.objects.filter(run=held.run_id, address=held.step.address, salt=salt).order_by("-seq")
     no = mine.values_list("checkpoint", flat=True).first()
     if no is None:
         return None
     snapshot_no = Checkpoint.objects.values_list("snapshot_no", flat=True).get(run=held.run_id, no=no)
     run = Run.objects.values("snapshot_size", "patch_weight").get(pk=held.run_id)
-    return _Landed(no, snapshot_no, run["snapshot_size"], run["patch_weight"])
+    return no, snapshot_no, run["snapshot_size"], run["patch_weight"]
 
 
-@dataclass(frozen=True, slots=True)
-class _LandedCall:
-    result: str
-
-
-def _landed_call(held: Held, call: Call) -> _LandedCall | None:
-    """This call as it is in the journal with this result, if the step is still ours."""
+def _landed_call(held: Held, call: Call) -> Row | None:
+    """What `commit_call` answers: this call as it is in the journal with this result, if the step is still ours."""
     kept = JournalEntry.objects.filter(
         run=held.run_id,
         branch=held.branch,
@@ -287,4 +263,4 @@ def _landed_call(held: Held, call: Call) -> _LandedCall | None:
     if call.result:
         kept = kept.filter(result=call.result)
     result = kept.values_list("result", flat=True).first()
-    return _LandedCall(result) if result is not None and step_of(held).exists() else None
+    return (result,) if result is not None and step_of(held).exists() else None

@@ -314,10 +314,10 @@ class Simulation:
     def _complete(self, worker: Worker, run: Aggregate, update: Any) -> Worker | None:
         step = worker.step
         resolved = machine.resolve(run, step, update)
-        if not machine.is_lanes_own(run, step, resolved):
+        transition = machine.settle_alone(run, step, resolved)
+        if transition is None:
             self._under_lock(worker, lambda run: machine.settle(run, step, resolved))
             return None
-        transition = machine.settle(run, step, resolved, local=True)
         return self._statement(worker, transition, resolved)
 
     def _statement(self, worker: Worker, transition: Transition, resolved: Resolved) -> Worker | None:
