@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from runs import invariants, roster
+from runs import invariants
 from runs.engine import canonical
 from runs.invariants import Look, Violation
 from runs.management.base import DataCommand, project_named
@@ -59,7 +59,7 @@ def _inboxes(project: Project) -> list[str]:
     members = Member.objects.filter(project=project, roles__overlap=sorted(DECIDERS), user__is_active=True)
     for member in members.select_related("user").order_by("user__username"):
         actor = Actor(member.user, project, "command", member=member)
-        inbox = invariants.inbox_of(actor, roster.asked(actor))
+        inbox = invariants.inbox_of(actor)
         if not inbox.agrees:
             found.append(
                 f"{project.slug}  inbox of {member.user.username}: badge {inbox.badge}, list {inbox.listed}, "

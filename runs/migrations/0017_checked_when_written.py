@@ -16,7 +16,7 @@ END $$;
 
 
 class Migration(migrations.Migration):
-    dependencies = [("runs", "0014_deciders")]
+    dependencies = [("runs", "0016_account")]
     operations = [
         migrations.RunSQL(REFUSE, "DROP FUNCTION runs_refuse();"),
         migrations.RemoveConstraint("run", "run_status_known"),

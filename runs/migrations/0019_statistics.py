@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0014_deciders"),
+        ("runs", "0018_travelling"),
     ]
 
     operations = [

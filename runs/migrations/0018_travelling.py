@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
     """Whether calls of a run were taken back is asked at each rewind, and of most runs the answer is no."""
 
-    dependencies = [("runs", "0014_deciders")]
+    dependencies = [("runs", "0017_checked_when_written")]
 
     operations = [
         migrations.AddIndex(
