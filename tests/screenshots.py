@@ -56,6 +56,37 @@ STEERS: Final = (
 ADMINISTERS: Final = ("/members/", "/teams/", "/settings/")
 OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
 Pages = dict[str, str]
+LINE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["sku", "count"],
+    "properties": {
+        "sku": {"type": "string"},
+        "count": {"type": "integer", "minimum": 1},
+        "note": {"type": "string"},
+    },
+}
+ORDERED: Final[dict[str, Any]] = {
+    "order": {"type": "string"},
+    "lines": {"type": "array", "items": LINE, "minItems": 1, "description": "What is sent."},
+    "pay": {
+        "oneOf": [
+            {"type": "object", "title": way, "required": [way], "properties": {way: {"type": "string"}}}
+            for way in ("card", "iban")
+        ]
+    },
+    "due": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+    "gift": LINE,
+    "mode": {"enum": ["fast", "safe", 3]},
+    "kind": {"const": "order"},
+}
+ORDER: Final[dict[str, Any]] = {
+    "order": "88-4121",
+    "lines": [{"sku": "chair", "count": 9007199254740993}, {"sku": "table", "count": 1, "note": "oak"}],
+    "pay": {"card": "4242"},
+    "due": "2026-12-24",
+    "mode": "safe",
+    "kind": "order",
+}
 
 
 def main() -> int:
@@ -190,6 +221,8 @@ def demo(stack: Stack) -> Pages:
 def hostile_pages(stack: Stack) -> Pages:
     site = _seeded(stack)
     run_id, ugly = asked(site, **hostile())
+    _, huge = asked(site, args={"text": "x" * 400_000, **{f"argument {n}": n for n in range(150)}})
+    _, form = asked(site, args=ORDER, properties=ORDERED, editable=["lines", "pay", "due", "gift", "mode"])
     _, many = asked(site, "several", title="Three things at once")
     ended, _ = asked(site, title="T" * 300, facts={"long": "x" * 600})
     site.approve(ended)
@@ -208,6 +241,9 @@ def hostile_pages(stack: Stack) -> Pages:
         "card": f"/inbox/{ugly}/",
         "edit": f"/inbox/{ugly}/edit/",
         "several": f"/inbox/{many}/",
+        "long-card": f"/inbox/{huge}/",
+        "long-whole": f"/inbox/{huge}/whole/",
+        "long-form": f"/inbox/{form}/edit/",
         "attend": f"/inbox/{ugly}/attend/",
         "together": "/inbox/together/",
         "away": "/away/",

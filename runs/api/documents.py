@@ -168,6 +168,9 @@ class ActionDocument(TypedDict):
     ]
     effect: Literal["none", "reversible", "irreversible"]
     risk: Literal["low", "medium", "high", "critical"] | None
+    unchecked: Annotated[
+        str, Field(description="Why its schema cannot be used and no edit is offered; empty if it can.")
+    ]
 
 
 @exact
@@ -244,6 +247,7 @@ class ApprovalDocument(TypedDict):
     outcome: str
     closed_reason: str
     on_timeout: str
+    reasons: Annotated[list[str], Field(description="Which the workflow offers to choose from.")]
     opened_at: Time
     due_at: Time | None
     remind_at: Annotated[Time | None, Field(description="When people are reminded next.")]
@@ -855,7 +859,8 @@ def _conflicts(position: dict[str, Any], sight: Sight) -> list[ConflictDocument]
 def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
     sight = sights.of(actor, approval.run)
     actions: list[Any] = [
-        {**action, "hidden": sight.hidden_args(action)} for action in approval.content["actions"]
+        {"unchecked": "", **action, "hidden": sight.hidden_args(action)}
+        for action in approval.content["actions"]
     ]
     content = sights.approval(approval, sight).content
     for action, shown in zip(actions, content["actions"], strict=True):
@@ -893,6 +898,7 @@ def approval_document(approval: Approval, *, actor: Actor) -> ApprovalDocument:
         "outcome": approval.outcome,
         "closed_reason": approval.closed_reason,
         "on_timeout": str(approval.options.get("on_timeout", "reject")),
+        "reasons": list(approval.options.get("reasons", ())),
         "opened_at": time_text(approval.opened_at),
         "due_at": maybe_time(approval.due_at),
         "remind_at": maybe_time(approval.remind_at) if approval.status == ApprovalStatus.OPEN else None,

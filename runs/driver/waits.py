@@ -126,6 +126,7 @@ class Waits:
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
+        reasons: Sequence[str] = (),
         key: str | None = None,
     ) -> Answer:
         """Ask people, in the middle of code; the options are those of an approval node.
@@ -146,6 +147,7 @@ class Waits:
             editor_may_approve,
             requester_may_decide,
             reason_required,
+            reasons,
         )
         answer: Answer = self._single(question, key)
         return answer

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.patch import difference, pointer
-from runs.engine.schema import check_schema, validate
+from runs.engine.schema import TOO_SLOW, check_schema, fault, validate
 from runs.engine.stages import Stage, VoteFact, standing
 from runs.engine.state import storable
 from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way, due_of
@@ -163,7 +163,7 @@ def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]
     tool, key = _text(action.tool, "tool"), _text(action.key or action.tool, "key")
     args = storable(dict(action.args), path=f"{path}/args")
     schema = _json_schema(action.schema)
-    problems = check_schema(schema) or validate(args, schema)
+    problems, unchecked = _schema_problems(args, schema)
     if problems:
         raise SchemaViolation(f"The arguments of {action.tool!r} do not fit its schema.", errors=problems)
     if action.risk is not None and action.risk not in RISKS:
@@ -176,16 +176,31 @@ def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]
         )
     names = [action.editable] if isinstance(action.editable, str) else action.editable
     editable = [name if name.startswith("/") else pointer([name]) for name in names]
-    return {
+    allowed = _allowed(action, editable=bool(editable), may_respond=may_respond)
+    drawn: dict[str, Json] = {
         "key": key,
         "tool": tool,
         "args": args,
         "schema": schema,
-        "allowed": _allowed(action, editable=bool(editable), may_respond=may_respond),
+        "allowed": allowed,
         "editable": editable,
         "effect": action.effect,
         "risk": action.risk,
     }
+    if unchecked and "edit" in allowed:  # told only then: the digests of all others stay what they were
+        drawn |= {"allowed": [answer for answer in allowed if answer != "edit"], "unchecked": unchecked}
+    return drawn
+
+
+def _schema_problems(args: Json, schema: Json) -> tuple[list[Problem], str]:
+    """What of the arguments does not fit, and why an edit could not be checked: then they are only approved as they are."""
+    problems = check_schema(schema)
+    unchecked = "" if problems else fault(schema)
+    if problems or unchecked:
+        return problems, unchecked
+    problems = validate(args, schema)
+    slow = next((problem.message for problem in problems if problem.code == TOO_SLOW), "")
+    return ([], slow) if slow else (problems, "")
 
 
 def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]:
@@ -353,12 +368,15 @@ def edit_problems(action: Mapping[str, Json], args: Json) -> list[Problem]:
     """What is wrong with edited arguments: schema faults, and paths that may not be changed."""
     if not isinstance(args, dict):
         return [Problem("", "object_type", "the arguments are a JSON object")]
+    paths = [change.path for change in difference(action["args"], args)]
     problems = [
-        Problem(change.path, "not_editable", f"{change.path} may not be changed here")
-        for change in difference(action["args"], args)
-        if not _may_change(change.path, action["editable"])
+        Problem(path, "not_editable", f"{path} may not be changed here")
+        for path in paths
+        if not _may_change(path, action["editable"])
     ]
-    return problems + validate(args, action["schema"])
+    found = validate(args, action["schema"], formats=True)
+    # What the workflow proposed was not held against its formats, so nobody is held to them who left it as it was.
+    return problems + [one for one in found if one.code != "format" or _may_change(one.path, paths)]
 
 
 def _may_change(path: str, editable: Sequence[str]) -> bool:

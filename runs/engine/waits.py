@@ -79,6 +79,7 @@ class Question:
     editor_may_approve: bool = False
     requester_may_decide: bool = False
     reason_required: bool = False
+    reasons: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, overload
 
 from pydantic import BaseModel
 
-from runs.engine.canonical import Json, digest
+from runs.engine.canonical import Json, digest, is_name
 from runs.engine.durations import seconds
 from runs.engine.graph import END as END
 from runs.engine.graph import START as START
@@ -57,6 +57,8 @@ DEFAULT_MAX_STEPS: Final = 10_000
 DEFAULT_CONCURRENCY: Final = 10
 UNDO_RETRY: Final = Retry(attempts=5)
 LONGEST_DUE: Final = 10 * 365 * 86400.0
+MAX_REASONS: Final = 12
+MAX_REASON: Final = 80  # characters
 MOST_BUSINESS: Final = {"hours": 4_000.0, "days": 500.0}
 
 Effect = Literal["none", "reversible", "irreversible"]
@@ -118,6 +120,7 @@ class ApprovalOptions:
 
     stages: whom, one after the other; without any, reviewers and quorum are the only one. due: seconds, or working time.
     escalate_to: who is asked too, one after the other, each time the time is over. remind: seconds before the time is over.
+    reasons: that people choose from, or write beside.
     """
 
     reviewers: tuple[str, ...] = ()
@@ -132,6 +135,7 @@ class ApprovalOptions:
     stages: tuple[Stage, ...] = ()
     escalate_to: tuple[str, ...] = ()
     remind: tuple[float, ...] = ()
+    reasons: tuple[str, ...] = ()
 
     @property
     def asked(self) -> tuple[Stage, ...]:
@@ -166,6 +170,8 @@ class ApprovalOptions:
             told["escalate_to"] = list(self.escalate_to)
         if self.remind:
             told["remind"] = list(self.remind)
+        if self.reasons:
+            told["reasons"] = list(self.reasons)
         return told
 
     @staticmethod
@@ -181,6 +187,7 @@ class ApprovalOptions:
                 "stages": tuple(Stage(**stage) for stage in known.get("stages", ())),
                 "escalate_to": tuple(known.get("escalate_to", ())),
                 "remind": tuple(known.get("remind", ())),
+                "reasons": tuple(known.get("reasons", ())),
             }
         )
 
@@ -201,6 +208,8 @@ class ApprovalOptions:
             return "reviewers are names of teams, or user:NAME"
         if isinstance(self.due, float) and any(before >= self.due for before in self.remind):
             return "a reminder comes before the time is over: remind= is shorter than due="
+        if len(self.reasons) > MAX_REASONS or not all(is_name(one, MAX_REASON) for one in self.reasons):
+            return f"reasons are up to {MAX_REASONS} short texts, each of up to {MAX_REASON} characters"
         return ""
 
     @property
@@ -219,6 +228,7 @@ def options_from(
     on_timeout: OnTimeout = "reject",
     escalate_to: Iterable[str] | str = (),
     remind: Iterable[str | float] | str | float = (),
+    reasons: Iterable[str] | str = (),
     **more: Any,
 ) -> ApprovalOptions:
     """The rules of an approval as an author writes them. Raises `WorkflowError` for a length that is none."""
@@ -234,6 +244,7 @@ def options_from(
         remind=tuple(
             sorted((seconds(one, where=where, what="remind") or 0.0 for one in reminders), reverse=True)
         ),
+        reasons=_tuple(reasons),
         **more,
     )
 
@@ -434,6 +445,7 @@ class Workflow:
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
+        reasons: Iterable[str] = (),
         recheck: Target | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
@@ -455,6 +467,7 @@ class Workflow:
         editor_may_approve: bool = False,
         requester_may_decide: bool = False,
         reason_required: bool = False,
+        reasons: Iterable[str] = (),
         recheck: Target | None = None,
         retry: Retry = ONCE,
         loop_limit: int = DEFAULT_LOOP_LIMIT,
@@ -467,6 +480,7 @@ class Workflow:
         due: seconds, or a text such as "30m", "24h", "7d", "8 business hours", "2 business days" (of the team that is asked
         first); `on_timeout` says what happens then. escalate_to: teams that are asked too, one after the other, each time
         `due` is over; `on_timeout` comes after the last. remind: how long before `due` people are reminded.
+        reasons: short texts that people choose from when they answer; what they write comes after the chosen one.
         recheck: the node that looks at edited arguments (`ctx.edited`) before people are asked anew; an edit is no vote then.
         """
 
@@ -485,6 +499,7 @@ class Workflow:
                 editor_may_approve=editor_may_approve,
                 requester_may_decide=requester_may_decide,
                 reason_required=reason_required,
+                reasons=reasons,
                 recheck=self.name_of(recheck) if recheck else None,
             )
             self._add(Node(name or body.__name__, body, retry, loop_limit, approval=options))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ _TOKEN: Final = re.compile(
 )
 _CLASSES: Final = {"key": "k", "text": "v", "word": "n"}
 DIFF_LINES: Final = 4_000  # above this a difference by lines costs more than it tells; rows are shown instead
+DIFF_TEXT: Final = 100_000  # characters, for the same reason
+DIFF_HEAD: Final = 200
 LEAST_FOLDED: Final = 3
 MISSING: Final = object()
 Paint = Callable[[str], SafeString]
@@ -152,11 +155,22 @@ def _differing(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, A
 
 
 def _change(path: str, was: Any, now: Any) -> Change:
+    if any(isinstance(side, str) and len(side) > DIFF_TEXT for side in (was, now)):
+        before, after = (None if side is MISSING else brief(side) for side in (was, now))
+        return Change(path, before, after)
     if isinstance(was, str) and isinstance(now, str):
         lines = _text_difference(was, now) if "\n" in was or "\n" in now else None
         return Change(path, *_marked(_inner(was), _inner(now)), lines)
     before, after = (None if side is MISSING else inline(side) for side in (was, now))
     return Change(path, before, after)
+
+
+def brief(side: Any) -> SafeString:
+    """The start of a text that is too long to be compared letter by letter, and how it can be told from another."""
+    text = side if isinstance(side, str) else canonical.dumps(side)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    tail = f"… {len(text):,} characters, SHA-256 {digest}"
+    return mark_safe(f'"{hidden.draw(text[:DIFF_HEAD])}" <small>{tail}</small>')  # noqa: S308 (drawn)
 
 
 def _marked(was: str, now: str) -> tuple[SafeString, SafeString]:

@@ -11,10 +11,12 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
 from runs import operations, policies, queries, sights, workflows
+from runs.engine import canonical
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
 from runs.errors import BadRequest, HitlError, NotFound, UnknownWorkflow, Unprocessable
@@ -22,9 +24,10 @@ from runs.models import Approval, JournalEntry, Link, Revision, Step
 from runs.operations import Answer
 from runs.templatetags import words
 from runs.web import card as cards
-from runs.web import editing, inbox, once
+from runs.web import editing, inbox, once, payload, sentence
 from runs.web.banner import of_decision
 from runs.web.door import Request, enter, number, page, see_other
+from runs.web.material import Material
 
 EVIDENCE: Final = 40
 ANSWERS: Final = {"approve": "Approved", "reject": "Rejected", "respond": "Answered", "mixed": "Decided"}
@@ -34,6 +37,18 @@ class NotSeen(Unprocessable):
     """Tick that you have seen the hidden characters, then approve."""
 
     code = "not_seen"
+
+
+class NotOpened(Unprocessable):
+    """Not all of it is shown on the card. Open all of it, then approve there."""
+
+    code = "not_opened"
+
+
+class NotRead(Unprocessable):
+    """Tick that you have read in the file what the page has no room for, then approve."""
+
+    code = "not_read"
 
 
 LACKS: Final = {
@@ -59,6 +74,25 @@ def show(request: Request, approval_id: UUID) -> HttpResponse:
     return inbox.desk(request, **context)
 
 
+@page()
+def whole(request: Request, approval_id: UUID) -> HttpResponse:
+    """The card with all that would be done, however long, and the answers at its end."""
+    return inbox.desk(request, **_card_context(request, approval_id, whole=True))
+
+
+@page()
+def file(request: Request, approval_id: UUID) -> HttpResponse:
+    """The arguments, exactly, as a file; nothing that a browser would show or run."""
+    approval = _approval(request, approval_id)
+    policies.check_scope(request.actor, "approvals:read")
+    args = {action["key"]: action["args"] for action in approval.content["actions"]}
+    name = words.short_id(approval.pk, "A-")
+    response = HttpResponse(canonical.dumps(args, indent=2), content_type="application/json; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}-{approval.version}.json"'
+    response["Content-Security-Policy"] = "default-src 'none'; sandbox"
+    return response
+
+
 def _live(request: Request, approval_id: UUID) -> HttpResponse:
     context = inbox.listed(request, current=approval_id)
     context["onlookers"] = inbox.onlookers(request).get(approval_id, [])
@@ -82,7 +116,8 @@ def _card_news(request: Request, approval_id: UUID, *, now: datetime) -> dict[st
 
 def by_link(request: Request, link: Link, token: str) -> HttpResponse:
     """The card of what a mail's link asks, with the link in its form: the answer uses it up."""
-    context = _card_context(request, link.approval_id)
+    cut = payload.is_cut(queries.approval(link.approval.project_id, link.approval_id))
+    context = _card_context(request, link.approval_id, whole=cut)
     return inbox.desk(request, link={"token": token, "until": link.expires_at}, **context)
 
 
@@ -92,8 +127,9 @@ def by_link(request: Request, link: Link, token: str) -> HttpResponse:
 def card_again(request: Request, error: HitlError, approval_id: UUID) -> HttpResponse:
     """The card as it is now, with the reason of the refusal and the text that was typed."""
     seen = number(request.POST.get("version"))
-    context = _card_context(request, approval_id, error=error, seen=seen)
-    typed = {"reason": request.POST.get("reason", ""), "seen": request.POST.get("seen", "")}
+    context = _card_context(request, approval_id, error=error, seen=seen, whole="opened" in request.POST)
+    typed: dict[str, Any] = {name: request.POST.get(name, "") for name in ("reason", "seen", "read")}
+    typed["presets"] = request.POST.getlist("preset")
     return inbox.desk(request, typed=typed, typed_wrong=isinstance(error, Unprocessable), **context)
 
 
@@ -131,8 +167,9 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
     if request.method != "POST":
         policies.check_decide(request.actor, approval.run, approval)
         return _edit_page(request, approval)
-    if "show" in request.POST:
-        return _edit_page(request, approval)
+    anew = editing.drawn_anew(_texts(request))
+    if anew is not None or inbox.wants(request, "_difference"):
+        return _edit_page(request, approval, post=anew)
     typed = editing.read(approval, _texts(request))
     typed.check()
     if approval.status == "open" and not editing.changed(approval, typed):
@@ -141,6 +178,8 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
         return _revise(request, approval, typed)
     if request.POST.get("save") != "vote":
         raise BadRequest("Say whether the edit is saved with your vote or without.")
+    if payload.is_cut(approval) and not approval.options.get("recheck"):
+        raise NotOpened("Not all of it is shown here. Save it without your vote, then open all of it.")
     return _send(request, approval, editing.decisions(approval, _texts(request), typed))
 
 
@@ -162,7 +201,7 @@ def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpR
 
 def _decisions(request: Request) -> list[ActionDecision]:
     """One button for the only action, or a choice for each of several."""
-    reason = request.POST.get("reason", "")
+    reason = _reason(request)
     chosen = {
         name.removeprefix("decision:"): request.POST.get(name, "")
         for name in request.POST
@@ -178,15 +217,23 @@ def _decisions(request: Request) -> list[ActionDecision]:
     ]
 
 
+def _reason(request: Request) -> str:
+    """The reasons that were chosen, and what was typed."""
+    told = [*request.POST.getlist("preset"), request.POST.get("reason", "")]
+    return ". ".join(part for part in told if part.strip())
+
+
 def _check_seen(request: Request, approval: Approval, decisions: list[ActionDecision]) -> None:
+    """What cannot be seen at a glance is seen before it is approved."""
     approves = any(decision.type == "approve" for decision in decisions)
-    if (
-        approves
-        and approval.status == "open"
-        and request.POST.get("seen") != "yes"
-        and cards.hidden_in(approval)
-    ):
+    if not approves or approval.status != "open":
+        return
+    if request.POST.get("seen") != "yes" and payload.hidden_in(approval):
         raise NotSeen()
+    if request.POST.get("opened") != approval.digest and payload.is_cut(approval):
+        raise NotOpened()
+    if request.POST.get("read") != "yes" and payload.is_cut(approval, whole=True):
+        raise NotRead()
 
 
 def _send(request: Request, approval: Approval, decisions: list[ActionDecision]) -> HttpResponse:
@@ -195,7 +242,7 @@ def _send(request: Request, approval: Approval, decisions: list[ActionDecision])
         number(request.POST.get("version")),
         request.POST.get("digest") or None,
         decisions,
-        request.POST.get("reason", ""),
+        _reason(request),
         request.POST.get("link", ""),
     )
     [decided] = operations.decide(actor=request.actor, answers=[answer])
@@ -233,7 +280,12 @@ def _done(request: Request, url: str) -> HttpResponse:
 
 
 def _card_context(
-    request: Request, approval_id: UUID, *, error: HitlError | None = None, seen: int | None = None
+    request: Request,
+    approval_id: UUID,
+    *,
+    error: HitlError | None = None,
+    seen: int | None = None,
+    whole: bool = False,
 ) -> dict[str, Any]:
     approval = queries.approval(request.actor.project.pk, approval_id)
     policies.check_scope(request.actor, "approvals:read")
@@ -249,7 +301,7 @@ def _card_context(
     hidden = _hide(
         request, approval, previous=previous, edit=edit, revisions=revisions, steps=steps, journal=journal
     )
-    material = cards.Material(
+    material = Material(
         approval=approval,
         hidden=hidden,
         run=approval.run,
@@ -262,6 +314,7 @@ def _card_context(
         edit=edit,
         newer=newer,
         seen=seen,
+        spent=queries.spent_in(approval.run_id, [step.address for step in steps]) if steps else {},
     )
     context: dict[str, Any] = {
         "card": cards.build(
@@ -271,6 +324,7 @@ def _card_context(
             reader=request.user.pk,
             may_direct=policies.can_direct(request.actor, approval.run, approval),
             lack=_lack(request, approval),
+            whole=whole,
         ),
         **listed,
         "onlookers": inbox.onlookers(request).get(approval.pk, []),
@@ -312,12 +366,21 @@ def _hide(
     return hidden
 
 
-def _edit_page(request: Request, approval: Approval, *, error: HitlError | None = None) -> HttpResponse:
+def _edit_page(
+    request: Request,
+    approval: Approval,
+    *,
+    error: HitlError | None = None,
+    post: dict[str, str] | None = None,
+) -> HttpResponse:
+    """post: what was typed, with what a button changed in the form."""
     policies.check_decide(request.actor, approval.run, approval)
     if not any("edit" in action["allowed"] for action in approval.content["actions"]):
         raise NotFound("Nothing of this approval may be edited.")
-    post = _texts(request)
+    post = _texts(request) if post is None else post
     typed = editing.read(approval, post) if "mode" in post else None
+    if inbox.wants(request, "_difference"):
+        return _difference(request, approval, post=post, typed=typed)
     mode = editing.choose_mode(approval, post.get("show") or post.get("mode") or request.GET.get("mode", ""))
     if typed and typed.problems:
         mode = post["mode"]  # a text that cannot be read stays where it can be corrected
@@ -326,6 +389,19 @@ def _edit_page(request: Request, approval: Approval, *, error: HitlError | None 
     context = _card_context(request, approval.pk, error=error, seen=number(post.get("version")))
     context["edit"] = editing.build(approval, mode=mode, post=post, typed=typed, error=error)
     return inbox.desk(request, **context)
+
+
+def _difference(
+    request: Request, approval: Approval, *, post: dict[str, str], typed: editing.Typed | None
+) -> HttpResponse:
+    """While somebody types: what differs from the proposal, and what is wrong with it so far."""
+    mode = post.get("mode", "json")
+    sight = sights.of(request.actor, approval.run)
+    sees_all = not any(sight.hidden_args(action) for action in approval.content["actions"])
+    made = editing.build(approval, mode=mode, post=post, typed=typed, checks=sees_all)
+    return render(
+        request, "inbox/_difference.html", {"card": {"approval": approval}, "edit": made, "live": True}
+    )
 
 
 def _texts(request: Request) -> dict[str, str]:
@@ -355,7 +431,7 @@ def _refusal(request: Request, approval: Approval, now: datetime) -> str:
         return ""
     if policies.is_requester(request.user, approval.run):
         return "You asked for this run. Whoever asks does not decide."
-    return f"Asked are {cards.whom(approval)}; you may read this."
+    return f"Asked are {sentence.whom(approval)}; you may read this."
 
 
 def _lack(request: Request, approval: Approval) -> str:

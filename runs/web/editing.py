@@ -6,17 +6,17 @@ changes between them, so no browser ever re-writes a number. Whatever was typed 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from runs.engine import canonical
-from runs.engine.approval import ActionDecision
+from runs.engine.approval import ActionDecision, edit_problems
 from runs.errors import BadRequest, HitlError, InvalidJson, Problem
 from runs.models import Approval
 from runs.templatetags import pretty, words
-from runs.web import fields
-from runs.web.card import compare
+from runs.web import fields, filling, pointing
+from runs.web.since import compare
 
 Post = Mapping[str, str]
 
@@ -28,10 +28,11 @@ class EditAction:
     can_edit: bool
     drawable: bool
     decision: str
-    fields: list[fields.Field]
+    number: int
+    fields: tuple[fields.Field, ...]
     text: str
     editable_words: str
-    errors: list[Problem]
+    errors: list[pointing.Found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,13 @@ class Edit:
     changes: list[pretty.Change]
     unchanged: str
     reason: str
+    is_new: bool = False
+
+    @property
+    def focus(self) -> str:
+        """The field that a fresh form begins with; one that comes back stands where it was."""
+        leaves = (one.id for one in self._fields() if one.editable and one.present and not one.is_group)
+        return next(leaves, "") if self.is_new else ""
 
     @property
     def next_version(self) -> int:
@@ -50,13 +58,24 @@ class Edit:
 
     @property
     def error_count(self) -> int:
-        shown_in_fields = sum(1 for action in self.actions for field in action.fields if field.wrong)
-        return shown_in_fields or sum(len(action.errors) for action in self.actions)
+        in_fields = sum(1 for field in self._fields() if field.wrong)
+        return in_fields + sum(len(action.errors) for action in self.actions)
 
     @property
     def first_error(self) -> str:
-        wrong = [field.id for action in self.actions for field in action.fields if field.wrong]
+        wrong = [field.id for field in self._fields() if field.wrong]
         return wrong[0] if wrong else "banner"
+
+    @property
+    def all_errors(self) -> list[pointing.Found]:
+        """What is wrong anywhere, for where no field stands beside it."""
+        in_fields = [pointing.Found(one.path, error) for one in self._fields() for error in one.errors]
+        return in_fields + [error for action in self.actions for error in action.errors]
+
+    def _fields(self) -> Iterator[fields.Field]:
+        for action in self.actions:
+            for field in action.fields:
+                yield from field.all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +97,14 @@ def read(approval: Approval, post: Post) -> Typed:
     """Parse what was typed, in the mode the form was in."""
     args: dict[str, Any] = {}
     wrong: dict[str, list[Problem]] = {}
-    for action in approval.content["actions"]:
+    for number, action in enumerate(approval.content["actions"]):
         key = action["key"]
         if "edit" not in action["allowed"]:
             continue
         if f"json:{key}" in post:
             found = _parse(post[f"json:{key}"])
         elif post.get("mode") == "form" and fields.drawable(action["args"], action["schema"]):
-            found = fields.read(action["args"], action["schema"], action["editable"], _sent(post, key))
+            found = filling.read(action["args"], action["schema"], action["editable"], sent(post, number))
         else:
             continue
         args[key] = found.args
@@ -122,12 +141,16 @@ def build(
     post: Post | None = None,
     typed: Typed | None = None,
     error: HitlError | None = None,
+    checks: bool = False,
 ) -> Edit:
-    """The edit page. post: what was typed, shown again untouched as long as the mode stays; error: why it was refused."""
+    """The edit page. post: what was typed, shown again untouched as long as the mode stays; error: why it was refused.
+    checks: whether what was typed is held against the schema before it is sent.
+    """
     post = post or {}
     document = approval.content
     actions = [
-        _action(action, mode, post, typed, error, number) for number, action in enumerate(document["actions"])
+        _action(action, mode, post, typed, _problems_of(action, typed, error, post, checks=checks), number)
+        for number, action in enumerate(document["actions"])
     ]
     changes: list[pretty.Change] = []
     unreadable = bool(typed and typed.problems)
@@ -140,7 +163,9 @@ def build(
     unchanged = "Nothing differs from the proposal yet."
     if unreadable:
         unchanged = "Shown as soon as the text can be read."
-    return Edit(mode, approval.version, approval.digest, actions, changes, unchanged, post.get("reason", ""))
+    return Edit(
+        mode, approval.version, approval.digest, actions, changes, unchanged, post.get("reason", ""), not post
+    )
 
 
 def choose_mode(approval: Approval, wanted: str) -> str:
@@ -152,18 +177,31 @@ def choose_mode(approval: Approval, wanted: str) -> str:
     return "form" if drawable and wanted != "json" else "json"
 
 
+def drawn_anew(post: Post) -> dict[str, str] | None:
+    """The form with a row more or less, or as it is, if a button asks only to draw it; None if it is to be saved."""
+    asked = {name: post.get(name, "") for name in ("grow", "drop", "draw", "show") if name in post}
+    if not asked:
+        return None
+    changed = dict(post)
+    for name, change in (("grow", filling.more), ("drop", filling.fewer)):
+        if name in asked:
+            changed = change(changed, f"arg:{asked[name]}")
+    return changed
+
+
 # ---- inside
 
 
-def _parse(text: str) -> fields.Read:
+def _parse(text: str) -> filling.Read:
     try:
-        return fields.Read(canonical.parse(text), [])
+        return filling.Read(canonical.parse(text), [])
     except InvalidJson as error:
-        return fields.Read({}, error.errors)
+        return filling.Read({}, error.errors)
 
 
-def _sent(post: Post, key: str) -> dict[str, str]:
-    prefix = f"arg:{key}:"
+def sent(post: Post, number: int) -> dict[str, str]:
+    """What was sent of the fields of an action."""
+    prefix = f"arg:{number}:"
     return {name.removeprefix(prefix): value for name, value in post.items() if name.startswith(prefix)}
 
 
@@ -172,49 +210,61 @@ def _action(
     mode: str,
     post: Post,
     typed: Typed | None,
-    error: HitlError | None,
+    problems: Sequence[Problem],
     number: int,
 ) -> EditAction:
     key = action["key"]
     can_edit = "edit" in action["allowed"]
     drawable = can_edit and fields.drawable(action["args"], action["schema"])
-    problems = _problems_of(key, typed, error)
     value = typed.args[key] if typed and key in typed.args and key not in typed.problems else action["args"]
-    sent = _sent(post, key)
-    if not sent and drawable and value is not action["args"]:
-        sent = _as_typed(value, action)
+    typed_fields = sent(post, number)
+    base = action["args"] if typed_fields or not isinstance(value, dict) else value
+    drawn = (
+        fields.draw(
+            base,
+            action["schema"],
+            action["editable"],
+            typed=typed_fields,
+            problems=problems,
+            prefix=f"arg-{number}-",
+        )
+        if drawable and mode == "form"
+        else ()
+    )
+    text = post.get(f"json:{key}") or canonical.dumps(value, indent=2)
     return EditAction(
         key=key,
         allowed=list(action["allowed"]),
         can_edit=can_edit,
         drawable=drawable,
         decision=post.get(f"decision:{key}", ""),
-        fields=fields.draw(
-            action["args"],
-            action["schema"],
-            action["editable"],
-            typed=sent,
-            problems=problems,
-            prefix=f"arg-{number}-",
-        )
-        if drawable and mode == "form"
-        else [],
-        text=post.get(f"json:{key}") or canonical.dumps(value, indent=2),
+        number=number,
+        fields=drawn,
+        text=text,
         editable_words=words.listing([pretty.pointer_words(path) for path in action["editable"]]),
-        errors=problems,
+        errors=_found(problems, drawn) if mode == "form" else pointing.found_in(text, problems),
     )
 
 
-def _problems_of(key: str, typed: Typed | None, error: HitlError | None) -> list[Problem]:
+def _found(problems: Sequence[Problem], drawn: Sequence[fields.Field]) -> list[pointing.Found]:
+    """What no field shows: it concerns the whole, or something that has no field."""
+    shown = {error for field in drawn for one in field.all() for error in one.errors}
+    return [
+        pointing.Found(problem.path, problem.message) for problem in problems if problem.message not in shown
+    ]
+
+
+def _problems_of(
+    action: Mapping[str, Any], typed: Typed | None, error: HitlError | None, post: Post, *, checks: bool
+) -> list[Problem]:
+    key = action["key"]
     if error is not None and error.errors and error.facts.get("action", key) == key:
         return list(error.errors)
-    return list(typed.problems.get(key, [])) if typed else []
-
-
-def _as_typed(value: Any, action: Mapping[str, Any]) -> dict[str, str]:
-    """The text of each field for arguments that came from the JSON text."""
-    if not isinstance(value, dict):
-        return {}
-    drawn = fields.draw(value, action["schema"], action["editable"])
-    added = {f"{name}:set": "yes" for name in value if name not in action["args"]}
-    return {field.name: field.value for field in drawn} | added
+    found = list(typed.problems.get(key, [])) if typed else []
+    if not found and checks and typed and key in typed.args:
+        return edit_problems(action, typed.args[key])
+    if {"draw", "grow", "drop"} & set(post):
+        return [
+            problem for problem in found if problem.code != filling.NOT_FILLED
+        ]  # it is just being asked for
+    return found

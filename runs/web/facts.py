@@ -11,11 +11,13 @@ from django.utils.safestring import SafeString
 
 from runs.engine import canonical
 from runs.templatetags import links, pretty
+from runs.web.payload import Rest, rest_of
 
 SHORT: Final = 28  # characters of a tile
 COLUMNS: Final = 12  # a table with more is read better as JSON
 ROWS_SHOWN: Final = 8  # the rest is folded
 LINES_SHOWN: Final = 12
+TEXT_SHOWN: Final = 100_000  # characters
 BEFORE: Final = "before"  # "price before" and "price after" are one column: what it was, what it will be
 AFTER: Final = "after"
 CHANGE: Final = "change"  # the name of a pair that is called before and after alone
@@ -45,13 +47,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """short: fits a tile. table: of rows that are alike. lines: of a text of several."""
+    """short: fits a tile. table: of rows that are alike. lines: of a text of several. rest: what of it is not shown."""
 
     label: str
     html: SafeString
     short: bool
     table: Table | None = None
     lines: list[pretty.Line] | None = None
+    rest: Rest | None = None
 
     @property
     def folded(self) -> bool:
@@ -61,9 +64,14 @@ class Fact:
 def fact_of(fact: Mapping[str, Any]) -> Fact:
     label, value = str(fact["label"]), fact["value"]
     if isinstance(value, str):
-        lines = pretty.text_lines(value, json=False) if "\n" in value else None
-        return Fact(label, links.draw(value), len(value) <= SHORT and not lines, lines=lines)
-    short = len(canonical.dumps(value)) <= SHORT
+        shown, rest = value[:TEXT_SHOWN], rest_of(value, TEXT_SHOWN)
+        lines = pretty.text_lines(shown, json=False) if "\n" in shown else None
+        return Fact(label, links.draw(shown), len(value) <= SHORT and not lines, lines=lines, rest=rest)
+    text = canonical.dumps(value)
+    if len(text) > TEXT_SHOWN:
+        lines = pretty.text_lines(canonical.dumps(value, indent=2)[:TEXT_SHOWN])
+        return Fact(label, SafeString(""), False, lines=lines, rest=rest_of(text, TEXT_SHOWN))
+    short = len(text) <= SHORT
     return Fact(label, pretty.inline(value), short, table=None if short else table_of(value))
 
 

@@ -1,69 +1,141 @@
-"""Arguments as form fields, from a flat JSON Schema: drawn, and read back exactly. Pure.
+"""Arguments as form fields, from a JSON Schema: a tree that is drawn, whatever was typed so far. Pure.
 
-One field a property. Texts, numbers, booleans and choices get a field of their kind; whatever else (lists, objects,
-unions) is a small JSON text. What may not be edited is shown and never sent. Numbers are read as JSON literals, so no
-digit is lost; a text that comes back as it was shown, but for line ends, is the text that was proposed.
+Objects, lists, unions, constants and what may be null have fields of their own; whatever no field can ask for is a small JSON
+text. What may not be edited is shown and never sent. A field is sent under its place in the proposal: the rows of a list
+keep their number when others come or go, so a form that comes back means the same whatever was added meanwhile.
+`filling.py` reads it back.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
-from runs.errors import InvalidJson, Problem
+from runs.engine.patch import pointer
+from runs.errors import Problem
 from runs.templatetags import hidden, pretty
+from runs.web import parts
+from runs.web.parts import MISSING, Part
 
-MISSING: Final = pretty.MISSING
-_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\Z")
-_INTEGER: Final = re.compile(r"-?(0|[1-9]\d*)\Z")
+DEEPEST: Final = 12  # levels with fields of their own; what lies deeper is JSON
+MOST: Final = 1_500  # fields, above which nothing that is not there yet is asked for one by one: a schema may go on without end
+GIVEN_SHOWN: Final = 10_000  # characters of a value that may not be edited
+MAX_DIGITS: Final = 7  # of the number of a row
+PLAIN: Final = ("text", "lines", "date")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    value: str
+    label: str
+    meant: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """kind: text, lines, integer, number, boolean, choice or json. value: the text in the field."""
+    """kind: as of a `Part`. name: under which it is sent; path: of its value in the arguments. value: the text in the field.
+
+    proposed: the value that was proposed here, or MISSING. whole: it and everything in it may be edited; editable: something
+    in it may. optional: whether it may be left out, which a tick says. empty: it is null. children: of an object and of the
+    chosen way of a union, the rows of a list; row_numbers: under which these are sent, next_row: that of one more.
+    """
 
     id: str
     name: str
+    label: str
+    path: str
     kind: str
     value: str
+    proposed: Any
     editable: bool
+    whole: bool
     present: bool
-    required: bool
+    optional: bool
     hint: str
-    choices: tuple[str, ...] = ()
+    nullable: bool = False
+    empty: bool = False
+    choices: tuple[Choice, ...] = ()
+    chosen: str = ""
+    children: tuple[Field, ...] = ()
+    row_numbers: str = ""
+    next_row: int = 0
     errors: tuple[str, ...] = ()
-    in_proposal: bool = True
     shown: SafeString | str = ""
     hidden_count: int = 0
     hidden_note: SafeString | str = ""
+    level: int = 0
 
     @property
     def wrong(self) -> bool:
         return bool(self.errors)
 
     @property
+    def is_group(self) -> bool:
+        return self.kind in ("object", "list", "union")
+
+    @property
+    def in_proposal(self) -> bool:
+        return self.proposed is not MISSING
+
+    @property
     def described(self) -> str:
         """Ids of what explains the field, for aria-describedby."""
-        parts = [(self.wrong, "wrong"), (bool(self.hint), "hint")]
-        return " ".join(f"{self.id}-{part}" for there, part in parts if there)
+        said = [(self.wrong, "wrong"), (bool(self.hint), "hint")]
+        return " ".join(f"{self.id}-{part}" for there, part in said if there)
+
+    def all(self) -> Iterator[Field]:
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+
+@dataclass(slots=True)
+class _Form:
+    """What every field of one form is drawn with."""
+
+    root: Any
+    editable: Sequence[str]
+    typed: Mapping[str, str]
+    problems: Sequence[Problem]
+    prefix: str
+    count: int = 0
+
+    def next_id(self) -> str:
+        self.count += 1
+        return f"{self.prefix}{self.count}"
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """What came back: the arguments, or what is wrong with single fields."""
+class _Place:
+    """Where a field stands. name counts rows as they were sent, path as they are now."""
 
-    args: dict[str, Any]
-    problems: list[Problem]
+    name: str
+    path: str
+    label: str
+    level: int = 0
+    required: bool = True
+
+    def under(
+        self, token: str, *, now: str | None = None, label: str | None = None, required: bool = True
+    ) -> _Place:
+        return _Place(
+            self.name + pointer([token]).replace(":", "~2"),  # what follows a colon is a mark of the form
+            self.path + pointer([now if now is not None else token]),
+            token if label is None else label,
+            self.level + 1,
+            required,
+        )
 
 
 def drawable(args: Any, schema: Any) -> bool:
     """Whether the arguments can be a form: an object, and a schema that says what may be in it."""
-    return isinstance(args, dict) and (schema is None or isinstance(schema, dict))
+    if not isinstance(args, dict) or not (schema is None or isinstance(schema, dict)):
+        return False
+    return not ({"anyOf", "oneOf"} & set(parts.resolve(schema, schema)))
 
 
 def draw(
@@ -74,155 +146,238 @@ def draw(
     typed: Mapping[str, str] | None = None,
     problems: Sequence[Problem] = (),
     prefix: str = "arg-",
-) -> list[Field]:
-    """The fields in the schema's order. `typed` holds what was sent, by field name, and wins over the proposal."""
-    properties = _properties(schema)
-    required = set((schema or {}).get("required") or ()) if isinstance(schema, dict) else set()
-    names = [*properties, *sorted(set(args) - set(properties))]
-    return [
-        _field(
-            name,
-            args.get(name, MISSING),
-            properties.get(name),
-            editable=editable,
-            required=name in required,
-            typed=typed or {},
-            problems=problems,
-            id=f"{prefix}{number}",
-        )
-        for number, name in enumerate(names, 1)
-    ]
+) -> tuple[Field, ...]:
+    """The fields in the schema's order. `typed` holds what was sent, by the names of fields, and wins over the proposal."""
+    form = _Form(schema, editable, typed or {}, problems, prefix)
+    told = parts.resolve(schema, schema)
+    whole = Part("object", told, properties=parts.members(told, args))
+    return _members(form, whole, args, _Place("", "", "", level=-1))
 
 
-def read(args: Mapping[str, Any], schema: Any, editable: Sequence[str], sent: Mapping[str, str]) -> Read:
-    """The arguments that a sent form means. What may not be edited stays as proposed, whatever was sent."""
-    result = dict(args)
-    problems: list[Problem] = []
-    for field in draw(args, schema, editable):
-        if not field.editable or field.name not in sent:
-            continue
-        if not field.in_proposal and not sent.get(f"{field.name}:set"):
-            continue
-        try:
-            result[field.name] = _parse(field, sent[field.name], args.get(field.name, MISSING))
-        except InvalidJson as error:
-            path = f"/{canonical.escape(field.name)}"
-            problems += [
-                Problem(path + problem.path, problem.code, problem.message) for problem in error.errors
-            ]
-    return Read(result, problems)
+# ---- inside: fields
 
 
-# ---- inside
-
-
-def _properties(schema: Any) -> dict[str, Any]:
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return dict(found) if isinstance(found, dict) else {}
-
-
-def _field(
-    name: str,
-    value: Any,
-    schema: Any,
-    *,
-    editable: Sequence[str],
-    required: bool,
-    typed: Mapping[str, str],
-    problems: Sequence[Problem],
-    id: str,
-) -> Field:
-    part = schema if isinstance(schema, dict) else {}
-    kind = _kind(part, value)
-    proposed = _text(kind, value)
-    path = f"/{canonical.escape(name)}"
-    found = hidden.count(value) if isinstance(value, str) else {}
-    return Field(
-        id=id,
-        name=name,
-        kind=kind,
-        value=typed.get(name, proposed),
-        editable=any(place == path or place.startswith(f"{path}/") for place in editable),
-        present=value is not MISSING or bool(typed.get(f"{name}:set")),
-        required=required,
-        hint=_hint(kind, part),
-        choices=_choices(kind, part),
-        errors=tuple(p.message for p in problems if p.path == path or p.path.startswith(f"{path}/")),
-        in_proposal=value is not MISSING,
-        hidden_count=sum(found.values()),
-        hidden_note=hidden.draw(value) if isinstance(value, str) and found else "",
-        shown=_shown(value),
+def _field(form: _Form, schema: Any, proposed: Any, place: _Place) -> Field:
+    number = form.next_id()
+    whole, some = _rights(form.editable, place.path)
+    if not some:
+        return _given(number, proposed, place)
+    part = parts.part_of(schema, proposed, form.root)
+    if place.level > DEEPEST or (proposed is MISSING and form.count > MOST):
+        part = Part("json", part.schema)
+    if not whole and part.kind not in ("object", "list"):
+        part = Part("json", part.schema)  # what of it may change is told when it comes back
+    optional, present = _presence(form, proposed, place)
+    drawn = Field(
+        id=number,
+        name=place.name,
+        label=place.label,
+        path=place.path,
+        kind=part.kind,
+        value=form.typed.get(place.name, _text(part.kind, _start(part, proposed, form))),
+        proposed=proposed,
+        editable=True,
+        whole=whole,
+        present=present,
+        optional=optional,
+        hint=_hint(part),
+        nullable=part.nullable,
+        empty=_is_empty(form, part, proposed, place),
+        choices=_choices(part, form.root),
+        errors=_errors(form, part, place),
+        shown=_shown(proposed),
+        level=place.level,
+        **_finding(proposed),
     )
+    return _filled(form, drawn, part, place)
+
+
+def _rights(editable: Sequence[str], path: str) -> tuple[bool, bool]:
+    """Whether all of a place may be edited, and whether anything in it."""
+    whole = any(path == allowed or path.startswith(f"{allowed}/") for allowed in editable)
+    return whole, whole or any(allowed.startswith(f"{path}/") for allowed in editable)
+
+
+def _presence(form: _Form, proposed: Any, place: _Place) -> tuple[bool, bool]:
+    """Whether a tick says that it is sent, and whether it is. A value that was taken out in the JSON has one too."""
+    if f"{place.name}:may" in form.typed:
+        return True, bool(form.typed.get(f"{place.name}:set"))
+    there = proposed is not MISSING
+    return not there and not place.required, there or place.required or _was_drawn(form, place)
+
+
+def _was_drawn(form: _Form, place: _Place) -> bool:
+    return any(place.name + mark in form.typed for mark in ("", ":in", ":rows"))
+
+
+def _start(part: Part, proposed: Any, form: _Form) -> Any:
+    return proposed if proposed is not MISSING else parts.first_value(part.schema, form.root)
+
+
+def _is_empty(form: _Form, part: Part, proposed: Any, place: _Place) -> bool:
+    if not part.nullable:
+        return False
+    if f"{place.name}:nullable" in form.typed:
+        return bool(form.typed.get(f"{place.name}:null"))
+    return proposed is None or (proposed is MISSING and parts.first_value(part.schema, form.root) is None)
+
+
+def _filled(form: _Form, drawn: Field, part: Part, place: _Place) -> Field:
+    """With what is inside; nothing is inside of what is left out, or null."""
+    if not drawn.present or drawn.empty:
+        return drawn
+    if part.kind == "object":
+        inside = drawn.proposed if isinstance(drawn.proposed, dict) else {}
+        return replace(drawn, children=_members(form, part, inside, place))
+    if part.kind == "list":
+        return replace(drawn, **_rows(form, part, drawn, place))
+    if part.kind == "union":
+        return replace(drawn, **_way(form, part, drawn, place))
+    return drawn
+
+
+def _members(form: _Form, part: Part, values: Mapping[str, Any], place: _Place) -> tuple[Field, ...]:
+    required = part.schema.get("required")
+    needed = set(required) if isinstance(required, list) else set()
+    return tuple(
+        _field(form, schema, values.get(name, MISSING), place.under(name, required=name in needed))
+        for name, schema in part.properties.items()
+    )
+
+
+def _rows(form: _Form, part: Part, drawn: Field, place: _Place) -> dict[str, Any]:
+    proposed = drawn.proposed if isinstance(drawn.proposed, list) else []
+    numbers = row_numbers(form.typed.get(f"{place.name}:rows"), len(proposed))
+    children = [
+        _field(
+            form,
+            _row_schema(part, now),
+            proposed[number] if number < len(proposed) else MISSING,
+            place.under(str(number), now=str(now), label=str(now + 1)),
+        )
+        for now, number in enumerate(numbers)
+    ]
+    told = form.typed.get(f"{place.name}:new", "")
+    news = int(told) if told.isdecimal() and len(told) < MAX_DIGITS else 0
+    return {
+        "children": tuple(children),
+        "row_numbers": ",".join(map(str, numbers)),
+        "next_row": max([news, len(proposed), *(number + 1 for number in numbers)]),
+    }
+
+
+def row_numbers(sent: str | None, proposed: int) -> list[int]:
+    """The rows of a list by their numbers: those of the proposal, then new ones. Nonsense counts as untouched."""
+    told = (sent or "").split(",") if sent is not None else []
+    if sent is None or not all(part.isdecimal() and len(part) < MAX_DIGITS for part in told if part):
+        return list(range(proposed))
+    return list(dict.fromkeys(int(part) for part in told if part))[: proposed + MOST]
+
+
+def _row_schema(part: Part, place: int) -> Any:
+    first = part.schema.get("prefixItems") or []
+    return first[place] if place < len(first) else part.schema.get("items", {})
+
+
+def _way(form: _Form, part: Part, drawn: Field, place: _Place) -> dict[str, Any]:
+    meant = form.typed.get(f"{place.name}:as", "")
+    inside = MISSING if drawn.proposed is None else drawn.proposed
+    own = parts.chosen(part, inside, form.root)
+    way = int(meant) if meant.isdecimal() and int(meant) < len(part.options) else own
+    value = inside if way == own else MISSING
+    label = parts.name_of(part.options[way], form.root)
+    inner = _Place(place.name + "/", place.path, label, place.level, required=True)
+    child = _field(form, part.options[way], value, inner)
+    return {"chosen": str(way), "children": (child,)}
+
+
+def _given(number: str, proposed: Any, place: _Place) -> Field:
+    return Field(
+        id=number,
+        name=place.name,
+        label=place.label,
+        path=place.path,
+        kind="json",
+        value="",
+        proposed=proposed,
+        editable=False,
+        whole=False,
+        present=proposed is not MISSING,
+        optional=False,
+        hint="",
+        shown=_shown(proposed),
+        level=place.level,
+        **_finding(proposed),
+    )
+
+
+# ---- inside: what a field shows
 
 
 def _shown(value: Any) -> SafeString | str:
     """A value that may not be edited: a text of several lines as it reads, anything else as JSON."""
     if value is MISSING:
         return ""
+    if len(value if isinstance(value, str) else canonical.dumps(value)) > GIVEN_SHOWN:
+        return pretty.brief(value)
     return hidden.draw(value) if isinstance(value, str) and "\n" in value else pretty.inline(value)
 
 
-def _kind(schema: Mapping[str, Any], value: Any) -> str:
-    options = schema.get("enum")
-    if isinstance(options, list) and options and all(isinstance(option, str) for option in options):
-        return "choice" if value is MISSING or value in options else "json"
-    told = schema.get("type")
-    if told is None and "anyOf" not in schema and "$ref" not in schema and "oneOf" not in schema:
-        told = _type_of(value)
-    fits = value is MISSING or _type_of(value) == told or (told == "number" and _type_of(value) == "integer")
-    if not fits or told not in ("string", "integer", "number", "boolean"):
-        return "json"
-    if told == "string":
-        return "lines" if isinstance(value, str) and ("\n" in value or len(value) > 60) else "text"
-    return str(told)
-
-
-def _type_of(value: Any) -> str:
-    kinds = {str: "string", bool: "boolean", int: "integer", float: "number"}
-    return kinds.get(type(value), "json")
+def _finding(value: Any) -> dict[str, Any]:
+    found = hidden.count(value) if isinstance(value, str) else {}
+    return {"hidden_count": sum(found.values()), "hidden_note": hidden.draw(value) if found else ""}
 
 
 def _text(kind: str, value: Any) -> str:
-    if value is MISSING:
+    if value is MISSING or (value is None and kind not in ("json", "choice")):
         return ""
-    if kind in ("text", "lines", "choice"):
-        return str(value)
-    return canonical.dumps(value, indent=2 if kind == "json" else None)
+    if kind in PLAIN and isinstance(value, str):
+        return value
+    if kind == "choice":
+        return choice_value(value)
+    return (
+        ""
+        if kind in ("object", "list", "union")
+        else canonical.dumps(value, indent=2 if kind == "json" else None)
+    )
 
 
-def _parse(field: Field, sent: str, proposed: Any) -> Any:
-    if field.kind in ("text", "lines", "choice"):
-        return _text_back(sent, proposed)
-    literal = sent.strip()
-    if field.kind == "integer" and not _INTEGER.match(literal):
-        raise _not(
-            f"{literal!r} is not a whole number" if literal else "a whole number is missing", "integer"
+def choice_value(value: Any) -> str:
+    """What is sent for one of several values: a text as it is, unless it could be taken for something else."""
+    plain = isinstance(value, str) and not value.startswith("json:")
+    return str(value) if plain else f"json:{canonical.dumps(value)}"
+
+
+def _choices(part: Part, root: Any) -> tuple[Choice, ...]:
+    if part.kind == "boolean":
+        return (Choice("true", "true", True), Choice("false", "false", False))
+    if part.kind == "union":
+        return tuple(
+            Choice(str(place), parts.name_of(way, root), way) for place, way in enumerate(part.options)
         )
-    if field.kind == "number" and not _NUMBER.match(literal):
-        raise _not(
-            f"{literal!r} is not a number such as 12.50" if literal else "a number is missing", "number"
-        )
-    return canonical.parse(literal)
+    if part.kind not in ("choice", "const"):
+        return ()
+    return tuple(
+        Choice(choice_value(value), value if isinstance(value, str) else canonical.dumps(value), value)
+        for value in part.options
+    )
 
 
-def _text_back(sent: str, proposed: Any) -> str:
-    # A browser sends line ends as CR LF whatever was shown; only that difference is not an edit.
-    plain = sent.replace("\r\n", "\n")
-    if isinstance(proposed, str) and plain == proposed.replace("\r\n", "\n"):
-        return proposed
-    canonical.check(plain)
-    return plain
+def _errors(form: _Form, part: Part, place: _Place) -> tuple[str, ...]:
+    """What is wrong here; of a group only with itself, what is wrong inside stands there."""
+    inside = part.kind in ("object", "list", "union")
+    return tuple(
+        problem.message
+        for problem in form.problems
+        if problem.path == place.path or (not inside and problem.path.startswith(f"{place.path}/"))
+    )
 
 
-def _not(message: str, code: str) -> InvalidJson:
-    return InvalidJson(message, errors=[Problem("", code, message)])
-
-
-def _hint(kind: str, schema: Mapping[str, Any]) -> str:
+def _hint(part: Part) -> str:
+    schema = part.schema
     said = str(schema.get("description") or "")
-    limits = _limits(schema)
-    form = {"integer": "Whole number", "number": "Number", "json": "JSON"}.get(kind, "")
-    asked = ", ".join(part for part in (form, *limits) if part)
+    form = {"integer": "Whole number", "number": "Number", "json": "JSON"}.get(part.kind, "")
+    asked = ", ".join(one for one in (form, *_limits(schema)) if one)
     if said and asked:
         return f"{said.rstrip('.')}; {asked[0].lower() if form != 'JSON' else asked[0]}{asked[1:]}"
     return asked or said.rstrip(".")
@@ -236,6 +391,8 @@ def _limits(schema: Mapping[str, Any]) -> list[str]:
         ("exclusiveMaximum", "less than {}"),
         ("minLength", "at least {} characters"),
         ("maxLength", "at most {} characters"),
+        ("minItems", "at least {} rows"),
+        ("maxItems", "at most {} rows"),
         ("pattern", "pattern {}"),
         ("format", "{}"),
     ]
@@ -244,9 +401,3 @@ def _limits(schema: Mapping[str, Any]) -> list[str]:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else canonical.dumps(value)
-
-
-def _choices(kind: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
-    if kind == "boolean":
-        return ("true", "false")
-    return tuple(schema["enum"]) if kind == "choice" else ()

@@ -33,12 +33,26 @@ from runs.models import (
 from runs.queries import Moment
 from runs.templatetags import pretty
 from runs.tracing import EventFilter, Stretch
-from runs.web import branches, card, fields, history, run_page, sentence, signs, timeline, viewer, windows
+from runs.web import (
+    branches,
+    card,
+    fields,
+    history,
+    payload,
+    run_page,
+    sentence,
+    signs,
+    timeline,
+    viewer,
+    windows,
+)
 from runs.web.banner import Banner
 from runs.web.door import Request
 from runs.web.facts import fact_of
 from runs.web.keeping import KeptRow
+from runs.web.material import Material
 from runs.web.queue import Row
+from runs.web.since import Since, since
 
 NOW: Final = datetime(2026, 3, 9, 14, 21, 45, tzinfo=UTC)
 A_2044: Final = uuid.UUID("2044a1c0-0000-7000-8000-000000000000")
@@ -85,7 +99,7 @@ def styleguide(request: Request) -> HttpResponse:
 def guide() -> dict[str, Any]:
     return {
         "banners": BANNERS,
-        "hidden": card.action_view(
+        "hidden": payload.action_view(
             _action("pay", {"name": "Nina", "iban": {"$redacted": ["operator"]}}), ["/iban"]
         ),
         "single": asked(ARGS, quorum=2, options={"reason_required": True}),
@@ -144,9 +158,7 @@ def asked(
         votes = [_vote(approval, "felix", "approve")]
     if approval.status != "open":
         votes = [_vote(approval, "felix", approval.outcome, decisive=True)]
-    material = card.Material(
-        approval=approval, run=approval.run, votes=votes, steps=_steps(), journal=_calls()
-    )
+    material = Material(approval=approval, run=approval.run, votes=votes, steps=_steps(), journal=_calls())
     return card.build(material, now=NOW, refusal=refusal)
 
 
@@ -216,7 +228,7 @@ def _vote(approval: Approval, name: str, outcome: str, *, decisive: bool = False
     )
 
 
-def _asked_again() -> card.Since | None:
+def _asked_again() -> Since | None:
     before = _approval([_action("only", {**ARGS, "statement": STATEMENT.replace("10", "100")})])
     before.closed_reason = "edited"
     approval = _approval([_action("only", ARGS)], id=A_2045, previous=before)
@@ -226,7 +238,7 @@ def _asked_again() -> card.Since | None:
         comment="Ten is enough",
         created_at=NOW - timedelta(minutes=9),
     )
-    return card.since(card.Material(approval=approval, run=approval.run, previous=before, edit=edit))
+    return since(Material(approval=approval, run=approval.run, previous=before, edit=edit))
 
 
 def _approval_signs() -> list[signs.Sign]:
@@ -483,7 +495,7 @@ def _events() -> list[Event]:
 # ---- fields and facts
 
 
-def _fields() -> list[fields.Field]:
+def _fields() -> tuple[fields.Field, ...]:
     args = {
         "amount": 9007199254740993,
         "due": "31 June",

@@ -81,8 +81,7 @@
 
   window.addEventListener("pageshow", () => all("form[data-sent]").forEach(unsend));
   document.addEventListener("htmx:afterRequest", (event) => {
-    const form = event.detail.elt.closest("form");
-    if (form) unsend(form);
+    if (event.detail.elt.matches("form")) unsend(event.detail.elt); // not what asks for a part of its page meanwhile
   });
 
   /* ---- htmx: errors in words, title and place kept */
@@ -115,10 +114,42 @@
 
   document.addEventListener("htmx:afterSettle", (event) => {
     const target = event.detail.target;
-    if (!target || !["pane", "main"].includes(target.id)) return;
+    if (!target || !["pane", "main"].includes(target.id) || toDrawn()) return;
     const place = one("#banner") || one("#card-title");
     if (place) place.focus({ preventScroll: !one("#banner") });
   });
+
+  /* ---- a form that is drawn anew because a row came or went, or a value became another: the place is kept */
+
+  let drawing = null;
+
+  document.addEventListener("change", (event) => {
+    const name = event.target.dataset && event.target.dataset.draws;
+    const button = name && all("button[name=draw]", event.target.form).find((one) => one.value === name);
+    if (button) button.click();
+  });
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button[name=grow], button[name=drop], button[name=draw]");
+    const pane = one("#pane");
+    drawing = button && { name: button.name, value: button.value, top: pane ? pane.scrollTop : 0 };
+  });
+
+  function drawn(name, value) {
+    return all(`[name=${name}], [data-${name}s]`).find((field) => (field.value === value && field.name === name) || field.dataset[`${name}s`] === value);
+  }
+
+  function toDrawn() {
+    if (!drawing) return false;
+    const { name, value, top } = drawing; // settled once a part of the answer; any other click forgets it
+    const list = value.slice(0, value.lastIndexOf("/"));
+    const place = name === "drop" ? drawn("grow", list) : drawn(name, value);
+    if (!place) return false;
+    const row = name === "grow" && place.previousElementSibling;
+    one("#pane").scrollTop = top;
+    ((row && one("input:not([type=hidden], [type=checkbox]), select, textarea", row)) || place).focus();
+    return true;
+  }
 
   function markCurrentRow() {
     for (const row of all("a[data-row]")) {
@@ -273,6 +304,7 @@
 
   function ready() {
     for (const hidden of all("[data-opens], [data-theme-switch], [data-closes]")) hidden.hidden = false;
+    for (const drawnAnyway of all("[data-drawn]")) drawnAnyway.hidden = true;
     showTheme();
     showUnsaved();
   }

@@ -34,7 +34,6 @@ def test_changing_one_key_in_the_json_changes_nothing_else(site: Site, frida: Pa
     for digits in ("9007199254740993", "18446744073709551615", "0.2345678901234568", "-9223372036854775809"):
         assert digits in served
     field.fill(served.replace('"note": "x"', '"note": "y"'))
-    frida.get_by_role("button", name="Show the difference").click()
     expect(frida.locator(".diff tbody tr")).to_have_count(1)
     expect(frida.locator(".diff tbody th")).to_have_text("note")
     assert frida.get_by_label("Arguments as JSON").input_value() == served.replace('"x"', '"y"')
@@ -136,8 +135,8 @@ def test_every_kind_of_field_reads_back_exactly(site: Site, frida: Page) -> None
     frida.goto(f"/inbox/{approval_id}/edit/")
     frida.get_by_label("count", exact=True).fill("12345678901234567890")
     frida.get_by_label("mode").select_option("fast")
-    frida.locator("[name='arg:write:added']").fill("")
-    frida.locator("[name='arg:write:added:set']").check()
+    frida.locator("[name='arg:0:/added']").fill("")
+    frida.locator("[name='arg:0:/added:set']").check()
     frida.get_by_role("button", name="Save version 2 and approve it").click()
     expect(frida.locator("#toasts")).to_contain_text("Approved")
     site.wait(run_id)
@@ -173,3 +172,41 @@ def test_a_version_can_be_saved_without_a_vote(site: Site, opens: Opens) -> None
     answers(felix, "Approve")
     site.wait(run_id)
     assert state(site, run_id)["seen"] == {"note": "better"}
+
+
+LINE = {
+    "type": "object",
+    "required": ["sku"],
+    "properties": {"sku": {"type": "string"}, "n": {"type": "integer"}},
+}
+WAYS = [
+    {"type": "object", "title": "Card", "required": ["card"], "properties": {"card": {"type": "string"}}},
+    {"type": "object", "title": "Bank", "required": ["iban"], "properties": {"iban": {"type": "string"}}},
+]
+
+
+def test_rows_ways_and_the_difference_by_keyboard_while_it_is_typed(site: Site, frida: Page) -> None:
+    """C95: the form is drawn anew by the server, and whoever types in it stays where they are."""
+    properties = {"lines": {"type": "array", "items": LINE}, "pay": {"oneOf": WAYS}}
+    args = {"lines": [{"sku": "chair", "n": 9007199254740993}], "pay": {"card": "4242"}}
+    run_id, approval_id = asked(site, args=args, properties=properties, editable=["lines", "pay"])
+    frida.goto(f"/inbox/{approval_id}/edit/")
+    expect(frida.get_by_role("button", name="Show the difference")).to_be_hidden()
+    frida.get_by_role("button", name="Add a row").focus()
+    frida.keyboard.press("Enter")
+    expect(frida.locator("[name='arg:0:/lines/1/n']")).to_be_focused()
+    frida.keyboard.press("Tab")
+    frida.keyboard.type("lamp")
+    expect(frida.locator("#_difference .diff")).to_contain_text("lamp")
+    expect(frida.locator("[name='arg:0:/lines/1/sku']")).to_be_focused()
+    frida.locator("[name='arg:0:/pay:as']").select_option("Bank")
+    frida.locator("[name='arg:0:/pay//iban']").fill("DE1")
+    frida.locator("[name='arg:0:/lines/0/n']").fill("x")
+    expect(frida.locator("#_difference")).to_contain_text("'x' is not a whole number")
+    frida.locator("[name='arg:0:/lines/0/n']").fill("9007199254740995")
+    expect(frida.locator("#_difference")).to_contain_text("9007199254740995")
+    frida.get_by_role("button", name="Save version 2 and approve it").click()
+    expect(frida.locator("#toasts")).to_contain_text("Approved")
+    site.wait(run_id)
+    lines = [{"sku": "chair", "n": 9007199254740995}, {"sku": "lamp"}]
+    assert state(site, run_id)["seen"] == {"lines": lines, "pay": {"iban": "DE1"}}

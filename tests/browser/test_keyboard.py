@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import asked, outcomes, path, state
+from tests.browser.asks import asked, listed, outcomes, path, state
 
 
 def focused(page: Page) -> str:
@@ -27,6 +28,31 @@ def test_list_card_and_decision_without_a_mouse(site: Site, frida: Page) -> None
     assert outcomes(site, approval_id) == []
     frida.keyboard.press("Enter")
     expect(frida.locator("#toasts")).to_contain_text("Approved")
+    site.wait(run_id)
+
+
+@pytest.mark.parametrize(
+    ("keys", "typed", "last", "said"),
+    [
+        (["Enter", "a"], "", "Enter", "Approved"),
+        (["Enter", "r"], "no", "Enter", "Rejected"),
+        (["Enter", "e"], "0", "Control+Enter", "Approved"),
+    ],
+)
+def test_from_the_list_to_the_decision_it_takes_three_keys_and_what_is_typed(
+    site: Site, frida: Page, keys: list[str], typed: str, last: str, said: str
+) -> None:
+    """docs/reviewers.md tells them."""
+    run_id, _ = asked(site, args={"note": "x"}, editable=["note"], title="In three keys")
+    frida.goto("/inbox/")
+    listed(frida, "In three keys").focus()
+    for key, there in zip(keys, ("#card-title", "[data-decide] :focus, #edit-form :focus"), strict=True):
+        frida.keyboard.press(key)
+        frida.locator(there).wait_for()
+    if typed:
+        frida.keyboard.type(typed)
+    frida.keyboard.press(last)
+    expect(frida.locator("#toasts")).to_contain_text(said)
     site.wait(run_id)
 
 

@@ -22,6 +22,12 @@ def pages(site: Site) -> list[str]:
     run_id, approval_id = asked(
         site, args={"note": "a\u202eb", "n": 1, "long": "one\ntwo"}, editable=["note"], note="- x\n"
     )
+    lines = {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}}
+    ways = {"pay": {"oneOf": [{"type": "string"}, {"type": "integer"}]}, "lines": lines}
+    _, form = asked(
+        site, args={"pay": 1, "lines": [{"sku": "a"}, {}]}, properties=ways, editable=["pay", "lines"]
+    )
+    _, huge = asked(site, args={"text": "x" * 310_000})
     _, many = asked(site, "several")
     _, ugly = asked(site, **hostile())
     ended, decided = asked(site, "two", title="T" * 300, facts={"F" * 300: "f" * 300})
@@ -36,6 +42,9 @@ def pages(site: Site) -> list[str]:
         f"/inbox/{approval_id}/",
         f"/inbox/{approval_id}/edit/",
         f"/inbox/{approval_id}/edit/?mode=json",
+        f"/inbox/{form}/edit/",
+        f"/inbox/{huge}/",
+        f"/inbox/{huge}/whole/",
         f"/inbox/{many}/",
         f"/inbox/{ugly}/",
         f"/inbox/{decided}/",

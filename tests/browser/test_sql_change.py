@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
 from tests.acceptance.test_sql_change import SWEDEN, Target, unknown_in_sweden
+from tests.browser import first_screen
 from tests.browser.asks import answers, asked_after, card
 
 
@@ -28,6 +29,7 @@ def test_a_statement_is_narrowed_asked_about_again_and_applied(
     first = str(site.approval(run)["id"])
     card(frida, first)
     expect(frida.locator("h1", has_text="Update 58 airports: elevation")).to_be_visible()
+    assert first_screen.missing(frida) == []
     shown = frida.locator("#card, main").first
     for text in (
         "58 of 28,298",
@@ -48,6 +50,7 @@ def test_a_statement_is_narrowed_asked_about_again_and_applied(
     card(frida, second)
     expect(frida.locator("main")).to_contain_text("the statement was edited")
     expect(frida.locator(".since .diff")).to_contain_text("iata IS NOT NULL")
+    assert first_screen.missing(frida, changed=True) == []
     answers(frida, "Approve")
     expect(frida.locator("#toasts")).to_contain_text("Approved")
     output = site.wait(run)["output"]

@@ -85,7 +85,7 @@ def test_every_part_is_there(guide: Page) -> None:
     ):
         assert guide.locator(f".guide {part}").count(), part
     approve = guide.locator(".guide .answer.yes").first
-    expect(approve).to_contain_text("Tick the finding first")
+    expect(approve).to_contain_text("Tick what is asked first")
     guide.locator(".guide .must").first.check()
     expect(approve.locator(".then")).to_be_visible()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from runs.engine import Action, Ask, Workflow, append
 from tests.kit.ledger import gate
@@ -16,6 +16,7 @@ class Asking(BaseModel):
 
     args: Any = {}
     properties: dict[str, Any] | None = None
+    schema_: Any = Field(None, alias="schema")  # all of it, in place of properties
     editable: list[str] = []
     allowed: list[str] | None = None
     title: str = "Do it"
@@ -27,7 +28,8 @@ class Asking(BaseModel):
 
 
 def question(state: Asking) -> Ask:
-    schema = {"type": "object", "properties": state.properties} if state.properties is not None else None
+    parts = {"type": "object", "properties": state.properties} if state.properties is not None else None
+    schema = parts if state.schema_ is None else state.schema_
     action = Action(
         "write",
         state.args,

@@ -126,6 +126,8 @@ def addresses(run: Run, approval: Approval) -> list[str]:
         "/inbox/?view=all",
         "/inbox/?view=decided",
         f"/inbox/{approval.pk}/",
+        f"/inbox/{approval.pk}/whole/",
+        f"/inbox/{approval.pk}/arguments.json",
     ]
 
 

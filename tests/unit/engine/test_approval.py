@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from runs.engine import Action, Ask, approval, canonical
+from runs.engine import schema as schemas
 from runs.engine.approval import ActionDecision, Judged, document_of, judge
 from runs.engine.canonical import Json
 from runs.engine.stages import VoteFact
@@ -407,13 +408,48 @@ def test_a_schema_fault_of_an_edit_stands_at_its_argument() -> None:
     assert [(problem.path, problem.code) for problem in caught.value.errors] == [("/amount", "type")]
 
 
-def test_a_schema_that_refers_to_nothing_refuses_an_edit_and_is_no_crash() -> None:
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"note": {"$ref": "#/$defs/missing"}}},
+        {"$ref": "#"},
+        {"properties": {"note": {"format": "shoe-size"}}},
+    ],
+)
+def test_a_schema_that_cannot_be_used_takes_the_edit_away_and_nothing_else(schema: dict[str, Any]) -> None:
+    """C98."""
+    document = opened(Action("pay", {}, schema=schema, editable=["note"]))
+    [action] = document["actions"]
+    assert action["unchecked"]
+    assert action["allowed"] == ["approve", "reject"]
+    with pytest.raises(DecisionNotAllowed):
+        answer(document, say("edit", args={"note": "x"}))
+    assert answer(document, say("approve")).decided == "approve"
+
+
+def test_what_a_pattern_is_too_slow_for_is_asked_without_an_edit_and_refused_as_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C98."""
+    monkeypatch.setattr(schemas, "PATIENCE", 0.05)
+    schema, evil = {"properties": {"note": {"pattern": "^(a|aa)+$"}}}, "a" * 60 + "!"
+    [action] = opened(Action("pay", {"note": evil}, schema=schema, editable=["note"]))["actions"]
+    assert "takes too long" in action["unchecked"]
+    document = opened(Action("pay", {"note": "a"}, schema=schema, editable=["note"]))
+    with pytest.raises(Unprocessable) as caught:
+        answer(document, say("edit", args={"note": evil}))
+    assert caught.value.errors[0].code == schemas.TOO_SLOW
+
+
+def test_an_edit_is_held_against_the_formats_of_what_it_changes() -> None:
+    dates = {"properties": {"from": {"format": "date"}, "to": {"format": "date"}}}
     document = opened(
-        Action("pay", {}, schema={"properties": {"note": {"$ref": "#/$defs/missing"}}}, editable=["note"])
+        Action("pay", {"from": "soon", "to": "2026-01-01"}, schema=dates, editable=["from", "to"])
     )
     with pytest.raises(Unprocessable) as caught:
-        answer(document, say("edit", args={"note": "x"}))
-    assert caught.value.errors[0].code == "bad_schema"
+        answer(document, say("edit", args={"from": "soon", "to": "later"}))
+    assert [(problem.path, problem.code) for problem in caught.value.errors] == [("/to", "format")]
+    assert answer(document, say("edit", args={"from": "soon", "to": "2026-01-02"})).decided == "approve"
 
 
 def test_the_order_of_the_answers_is_of_no_account() -> None:

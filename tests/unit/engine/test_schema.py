@@ -19,6 +19,7 @@ AMOUNT: dict[str, Json] = {
     "required": ["amount"],
     "additionalProperties": False,
 }
+SLOW = "^(a|aa)+$"
 DEEP: dict[str, Json] = {
     "$ref": "#/$defs/node",
     "$defs": {"node": {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/node"}}]}},
@@ -133,3 +134,74 @@ def _depth() -> int:
     while frame.f_back:
         frame, depth = frame.f_back, depth + 1
     return depth
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"$ref": "#"}, "refers to itself"),
+        (
+            {"properties": {"a": {"anyOf": [{"$ref": "#/properties/a"}, {"type": "null"}]}}},
+            "refers to itself",
+        ),
+        ({"properties": {"a": {"$ref": "#/$defs/gone"}}}, "which is not in it"),
+        ({"properties": {"a": {"format": "shoe-size"}}}, "'shoe-size' is not known"),
+        ({"items": {"pattern": "("}}, "a pattern in it is none"),
+        ({"patternProperties": {"[": {}}}, "a pattern in it is none"),
+        (DEEP, ""),
+        (AMOUNT, ""),
+        (
+            {"properties": {"a": {"format": "date-time"}, "format": {"const": {"format": "x", "$ref": "y"}}}},
+            "",
+        ),
+        (True, ""),
+        (None, ""),
+    ],
+)
+def test_why_nothing_can_be_checked_against_a_schema(document: Json, said: str) -> None:
+    """C98."""
+    found = schema.fault(document)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"properties": {"a": {"pattern": SLOW}}},
+        {"patternProperties": {SLOW: {}}},
+        {"patternProperties": {SLOW: {}}, "additionalProperties": False},
+    ],
+)
+def test_a_pattern_that_does_not_come_to_an_end_is_a_problem(
+    document: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C98: bounded, to less than its second here."""
+    monkeypatch.setattr(schema, "PATIENCE", 0.05)
+    evil = "a" * 60 + "!"
+    assert [fault.code for fault in schema.validate({"a": evil, evil: 1}, document)] == [schema.TOO_SLOW]
+
+
+@pytest.mark.parametrize(
+    ("named", "good", "bad"),
+    [
+        ("date", "2026-02-28", "2026-02-30"),
+        ("date-time", "2026-02-28T10:00:00Z", "2026-02-28T10:00:00"),
+        ("time", "10:00:00", "25:00"),
+        ("uuid", "0b0e6bd4-2f3c-4c7a-9d1c-2f2a3b0a9f11", "x"),
+        ("ipv4", "10.0.0.1", "10.0.0.256"),
+        ("ipv6", "::1", "::g"),
+        ("email", "a@b", "ab"),
+    ],
+)
+def test_formats_are_checked_where_it_is_asked_for(named: str, good: str, bad: str) -> None:
+    document = {"items": {"format": named}}
+    found = schema.validate([good, bad, 5], document, formats=True)
+    assert [(fault.path, fault.code) for fault in found] == [("/1", "format")]
+    assert schema.validate([bad], document) == []
+
+
+def test_of_a_choice_is_told_what_is_wrong_with_the_way_that_fits_best() -> None:
+    ways = {"anyOf": [{"type": "object", "properties": {"n": {"type": "integer"}}}, {"type": "null"}]}
+    found = schema.validate({"a": {"n": "x"}}, {"properties": {"a": ways}})
+    assert [(fault.path, fault.code) for fault in found] == [("/a/n", "type")]

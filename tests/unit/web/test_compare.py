@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runs.web.card import compare
+from runs.web.since import compare
 
 
 def document(args: Any, **facts: Any) -> dict[str, Any]:
