@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import inboxes, operations, policies, queries, saved, sights, store, workflows
+from runs import inboxes, operations, policies, queries, runlists, saved, sights, store, workflows
 from runs.api import answers, bodies, catalogue, documents, parameters, previews, problems
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
 from runs.api.parameters import cursor_of
@@ -75,12 +75,9 @@ class Runs(Endpoint):
     )
     def get(self, request: Request, wanted: parameters.RunList) -> Response:
         actor = actor_of(request)
-        page = queries.runs(
+        page = runlists.newest_first(
             actor.project.pk,
-            status=wanted.status,
-            workflow=wanted.workflow,
-            version=wanted.workflow_version,
-            without_code=wanted.waiting_for is not None,
+            wanted.filter,
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )

@@ -22,6 +22,7 @@ from runs.models.runs import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.terms import RunTerm
 from runs.models.views import SavedView
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "RetentionPolicy",
     "Revision",
     "Run",
+    "RunTerm",
     "SavedView",
     "ServiceBeat",
     "Signal",

@@ -40,6 +40,7 @@ from runs.store.connection import now
 from runs.store.history import linked
 from runs.store.lines import NOT_TOLD, come_to_rest
 from runs.store.outbox import tell
+from runs.store.terms import note_labels, note_state
 from runs.store.waits import answered, asked_before, open_waits
 from runs.store.weights import Weights
 
@@ -90,6 +91,7 @@ def commit(
         asked=asked or {},
         compensate=compensate,
     ).write()
+    note_state(run, position)
     return run
 
 
@@ -98,6 +100,7 @@ def insert_run(run: Run, *, draws: Json = None, slots: Sequence[Slot] = ()) -> N
     run.head_hash = run.prev_hash = chain.GENESIS
     run.save(force_insert=True)
     Branch.objects.create(run=run, no=1, epoch=1, draws=draws)
+    note_labels(run)
     if slots:
         Slot.objects.bulk_create(slots)
 

@@ -8,6 +8,7 @@ from django.views.generic import RedirectView
 from runs.web import (
     account,
     attending,
+    bulk,
     deciding,
     health,
     inbox,
@@ -48,7 +49,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/", run.show, name="run"),
     path("runs/<uuid:run_id>/checkpoints/<int:no>/", run.checkpoint, name="run-checkpoint"),
     path("runs/<uuid:run_id>/rewind/<int:no>/", steering.rewind, name="run-rewind"),
-    path("runs/bulk/", travel.bulk, name="runs-bulk"),
+    path("runs/bulk/", bulk.bulk, name="runs-bulk"),
     path("runs/<uuid:run_id>/fork/<int:no>/", travel.fork, name="run-fork"),
     path("runs/<uuid:run_id>/compare/", travel.compare, name="run-compare"),
     path("runs/<uuid:run_id>/branches/<int:no>/", travel.label, name="run-branch"),

@@ -19,10 +19,11 @@ from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from runs import inboxes, queries, store
+from runs import inboxes, queries, runlists, store
 from runs.errors import UnknownCheckpoint
 from runs.inboxes import Wanted
 from runs.models import Approval, Run, User
+from runs.runlists import RunFilter
 from runs.sql import statement
 from runs.store.due import UNHINTED
 from tests.integration.store.conftest import House
@@ -40,6 +41,8 @@ BIG: Final = (
     "vote",
     "signal",
     "child",
+    "runterm",
+    "slot",
 )
 
 
@@ -117,6 +120,10 @@ def orm(ask: Callable[[], Any]) -> Callable[[], list[dict[str, Any]]]:
     return plan
 
 
+def listed(**which: str) -> Callable[[], list[dict[str, Any]]]:
+    return orm(lambda: runlists.page(ID, RunFilter(**which), limit=50))
+
+
 MOMENT: Final = datetime(2026, 1, 1, tzinfo=UTC)
 RUN: Final = Run(pk=ID, branch=1, project_id=ID)
 PERSON: Final = User(pk=1, username="x")
@@ -147,10 +154,21 @@ NAMED: Final = {
     "children_at": Named(orm(lambda: store.children_at(RUN, "x", ("x", "0"))), "child_by_place", sorts=True),
     "size_of_tree": Named(orm(lambda: store.size_of_tree(RUN, limit=10)), "run_of_root"),
     "position": Named(orm(lambda: read(1)), "runs_checkpoint_pkey"),
-    "runs": Named(orm(lambda: queries.runs(ID, limit=50)), "run_list"),
-    "runs of a status": Named(
-        orm(lambda: queries.runs(ID, status="waiting", limit=50)), "run_list_by_status"
+    "runs": Named(listed(), "run_list"),
+    "newer runs": Named(
+        orm(lambda: runlists.page(ID, RunFilter(), after=(store.now(), ID), limit=50)), "run_list"
     ),
+    "runs of a status": Named(listed(status="waiting"), "run_list_by_status"),
+    "runs of a workflow": Named(listed(workflow="x"), "run_list_by_workflow"),
+    "runs of a requester": Named(listed(requester="x"), "run_list_by_requester"),
+    "runs that failed alike": Named(listed(error="x"), "run_list_by_error"),
+    "runs that retry": Named(listed(status="retrying"), "wait_open_by_kind", sorts=True),
+    "runs that stall": Named(listed(status="stalled"), "step_leased", sorts=True),
+    "runs with a label": Named(listed(label="shop=berlin"), "term_by_value", sorts=True),
+    "runs with a value in their state": Named(listed(state="order_id=1"), "term_by_value", sorts=True),
+    "runs by a word": Named(listed(q="berlin"), "term_by_value", sorts=True),
+    "runs by the start of an id": Named(listed(q="R-0a1b2c3d"), "runs_run_pkey", sorts=True),
+    "runs under a key": Named(listed(limit_key="berlin"), "slot_of_key", sorts=True),
     "inbox": Named(inbox(), "approval_inbox"),
     "inbox, a later page": Named(inbox(after="due"), "approval_inbox"),
     "inbox by risk": Named(inbox(sort="risk", view="open"), "approval_by_risk"),
@@ -173,7 +191,6 @@ NAMED: Final = {
 # Not led to by a query above, and why they are there.
 OTHERS: Final = {
     "wait_for_child": "the wait of a parent, by the child that has ended",
-    "wait_for_code": "runs that wait for code, at every look of the sweeper",
     "run_in_line": "who is at the front of a line",
     "run_paused": "trees that are paused, at every look of the sweeper",
     "run_live_by_version": "how many live runs there are of each version",
@@ -185,7 +202,6 @@ OTHERS: Final = {
     "runs_approval_previous_id_": "what was asked since, from the card of an earlier approval",
     "run_ended": "retention, oldest first",
     "run_of_parent": "children of a run that goes",
-    "runs_run_requester_id_": "a person who has asked for runs cannot be deleted",
     "runs_wait_run_id_": "a run's waits, also those that are closed",
     "wait_closed": "retention",
     "signal_by_name": "free signals of one name, of runs that get many of others",
@@ -283,7 +299,7 @@ def test_what_is_searched_for_in_many_approvals_is_led_there_by_its_words(many: 
 
 def test_a_page_of_a_list_counts_nothing(house: House) -> None:
     with CaptureQueriesContext(connection) as captured:
-        queries.runs(ID, limit=50)
+        runlists.page(ID, RunFilter(), limit=50)
         inboxes.page(ID, Wanted(), ASKED, limit=50)
         inboxes.page(ID, Wanted(view="decided"), ASKED, limit=50)
     assert not [query["sql"] for query in captured if "COUNT(" in query["sql"]]
