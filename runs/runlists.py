@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -82,9 +82,12 @@ class RunFilter:
     @classmethod
     def of(cls, told: Mapping[str, str]) -> RunFilter:
         """What an address says; what nobody knows there, or nothing can be, asks for nothing."""
-        kept = {name: told[name].strip() for name in NAMES if name in told and not _fault(name, told[name])}
-        days = {name: _moment(name, kept.pop(name)) for name in _MOMENTS if kept.get(name)}
-        return replace(cls(**{name: value for name, value in kept.items() if value}), **days)
+        kept: dict[str, Any] = {}
+        for name in NAMES:
+            text = told.get(name, "").strip()
+            if text and not _fault(name, text):
+                kept[name] = _moment(name, text) if name in _MOMENTS else text
+        return cls(**kept)
 
     def as_dict(self) -> dict[str, str]:
         """As an address says it."""

@@ -273,6 +273,7 @@ def steered(stack: Stack) -> Pages:
         "line": f"/runs/{behind[1]}/",
         "priority": f"/runs/{behind[1]}/priority/",
         "list": "/runs/",
+        "list-narrowed": "/runs/?status=failed&started=week&label=shop%3Dberlin&q=x",
         "lanes": f"/runs/{lanes}/",
         "lanes-edit": f"/runs/{lanes}/edit-state/",
         "failed": f"/runs/{failed}/",

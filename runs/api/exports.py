@@ -56,7 +56,9 @@ class RunExport(Endpoint):
     )
     def get(self, request: Request, wanted: parameters.RunExport) -> StreamingHttpResponse:
         actor = actor_of(request)
-        rows = runlists.every(actor.project.pk, wanted.filter, after=parameters.moment_and_id(wanted.cursor))
+        rows = runlists.every(
+            actor.project.pk, wanted.filter, after=parameters.moment_and_id(wanted.cursor), most=EXPORTED
+        )
         write, kind = _FORMATS[wanted.format]
         return StreamingHttpResponse(
             write(rows, actor),

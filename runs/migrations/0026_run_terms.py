@@ -16,7 +16,7 @@ LABELS = """
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0014_deciders"),
+        ("runs", "0015_inbox"),
     ]
 
     operations = [

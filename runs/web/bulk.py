@@ -50,14 +50,14 @@ def bulk(request: Request) -> HttpResponse:
     result = operations.bulk(
         actor=request.actor, order=order, which=RunFilter(ids=ids), dry=False, expect=ids
     )
-    back = url_of(RunFilter.of(request.POST.dict()))
+    back = url_of(_filter(request.POST))
     once.remember(request, back)
     shown = {"verb": order.verb, "word": signs.BULK[order.verb], "back": back, **_rows(request, result)}
     return render(request, "runs/bulk_done.html", {"page": shown, "now": store.now()})
 
 
 def _look(request: Request, told: QueryDict, *, error: HitlError | None = None) -> HttpResponse:
-    order, chosen, which = _order(told), _ids(told), RunFilter.of(told.dict())
+    order, chosen, which = _order(told), _ids(told), _filter(told)
     asks = order.verb != "rewind" or bool(order.node) or order.checkpoint is not None
     result = Bulk([], None, dry=True)
     if asks:
@@ -71,7 +71,7 @@ def _look(request: Request, told: QueryDict, *, error: HitlError | None = None) 
     shown = {
         "verb": order.verb,
         "word": signs.BULK[order.verb],
-        "which": filters.said(which),
+        "said": filters.said(which),
         "filter": which.as_dict(),
         "chosen": chosen,
         "back": url_of(which),
@@ -116,6 +116,10 @@ def _order(told: Mapping[str, str]) -> Order:
         told.get("node", "").strip() if rewinds else "",
         "again" if rewinds and told.get("calls") == "again" else "reuse",
     )
+
+
+def _filter(told: QueryDict) -> RunFilter:
+    return RunFilter.of({name: str(told[name]) for name in told})
 
 
 def _checkpoint(text: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from runs import workflows
 from runs.runlists import STATUSES, RunFilter
 from runs.web import signs
+from runs.web.queue import Chip
 
 WAITS: Final[Mapping[str, str]] = {
     "approval": "people",
@@ -62,13 +63,6 @@ class FilterField:
     kind: str = "text"
     choices: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    word: str
-    value: str
-    url: str
 
 
 def fields(which: RunFilter) -> list[FilterField]:

@@ -11,14 +11,15 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import policies, queries, runlists, sights, store
+from runs import policies, queries, runlists, saved, sights, store
 from runs.engine.redaction import Sight
-from runs.models import Run
+from runs.models import Run, SavedView
 from runs.runlists import Listing, Place, RunFilter
 from runs.templatetags import words
 from runs.web import filters, sentence, signs
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
+from runs.web.queue import Chip, View
 from runs.web.run_page import Link
 
 ROWS: Final = 50
@@ -73,7 +74,7 @@ def index(request: Request) -> HttpResponse:
     live = queries.live([run.pk for run in found.rows])
     for run in found.rows:
         hide(request, run, live[run.pk])
-    values = runlists.terms(found.rows)
+    values, told = runlists.terms(found.rows), at.which.as_dict()
     shown = {
         "mark": mark,
         "query": at.query,
@@ -84,11 +85,14 @@ def index(request: Request) -> HttpResponse:
         "newest": url_of(at.which) if at.before or at.after else "",
         "full": found.older,
         "here": reverse("runs") + at.query,
-        "narrowed": bool(at.which.as_dict()),
+        "narrowed": bool(told),
+        "save": f"{reverse('views')}?{urlencode({'page': 'runs', **told})}",
+        "saved_of": "runs",
         "verbs": signs.BULK,
         "exports": _exports(at.which),
         "may_start": policies.can_submit(request.actor),
         "nothing": _nothing(at),
+        "saved": [_saved(view, at.which) for view in saved.of(request.actor, "runs")],
         **_narrowing(at.which),
     }
     return drawn(request, {"page": shown, "now": now}, "runs/runs.html", "runs/_runs.html")
@@ -118,21 +122,22 @@ def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) ->
     at = words.listing(nodes) or (
         "end" if run.status == "completed" else str((run.error or {}).get("step", ""))
     )
-    found_by = [*((name, value, "label") for name, value in run.labels.items()), *_values(run, values)]
-    links = [(name, value, url_of(RunFilter(**{kind: f"{name}={value}"}))) for name, value, kind in found_by]
-    return {"run": run, "sentence": said, "node": at, "found_by": links}
-
-
-def _values(run: Run, values: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Fields of the state that no label says already."""
-    return [(name, value, "state") for name, value in values.items() if run.labels.get(name) != value]
+    labels = [
+        Chip(name, value, url_of(RunFilter(label=f"{name}={value}"))) for name, value in run.labels.items()
+    ]
+    fields = [
+        Chip(name, value, url_of(RunFilter(state=f"{name}={value}")))
+        for name, value in values.items()
+        if run.labels.get(name) != value  # a label says it already
+    ]
+    return {"run": run, "sentence": said, "node": at, "found_by": [*labels, *fields]}
 
 
 def _narrowing(which: RunFilter) -> dict[str, Any]:
     """Tabs, chips and the form: three ways to say the same filter."""
     rest = replace(which, status="", waiting_for="")
     views = [
-        Link(word, url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)), _is(which, view))
+        View(word, url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)), _is(which, view))
         for word, view in VIEWS.items()
     ]
     tab = next((view for view in VIEWS.values() if view != RunFilter() and _is(which, view)), None)
@@ -146,6 +151,11 @@ def _narrowing(which: RunFilter) -> dict[str, Any]:
         "filters": filters.fields(which),
         "carried": {name: value for name, value in which.as_dict().items() if name not in filters.SHOWN},
     }
+
+
+def _saved(view: SavedView, which: RunFilter) -> View:
+    kept = RunFilter.of(view.query)
+    return View(view.name, url_of(kept), kept == which, shared=view.team_id is not None)
 
 
 def _is(which: RunFilter, view: RunFilter) -> bool:

@@ -103,7 +103,7 @@ class Api:
 
 def checked(method: str, address: str, response: Any) -> Reply:
     """The reply, after it was found to be what the description says."""
-    text = response.content.decode()
+    text = response.getvalue().decode()
     assert response.headers["Content-Type"].partition(";")[0] in (
         "application/json",
         "application/problem+json",

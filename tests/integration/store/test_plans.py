@@ -167,7 +167,7 @@ NAMED: Final = {
     "runs with a label": Named(listed(label="shop=berlin"), "term_by_value", sorts=True),
     "runs with a value in their state": Named(listed(state="order_id=1"), "term_by_value", sorts=True),
     "runs by a word": Named(listed(q="berlin"), "term_by_value", sorts=True),
-    "runs by the start of an id": Named(listed(q="R-0a1b2c3d"), "runs_run_pkey", sorts=True),
+    "a run by its id": Named(listed(q=str(ID)), "runs_run_pkey", sorts=True),
     "runs under a key": Named(listed(limit_key="berlin"), "slot_of_key", sorts=True),
     "inbox": Named(inbox(), "approval_inbox"),
     "inbox, a later page": Named(inbox(after="due"), "approval_inbox"),
@@ -190,6 +190,7 @@ NAMED: Final = {
 
 # Not led to by a query above, and why they are there.
 OTHERS: Final = {
+    "slot_taken": "how many slots of a limit are taken, by every run that is let in",
     "wait_for_child": "the wait of a parent, by the child that has ended",
     "run_in_line": "who is at the front of a line",
     "run_paused": "trees that are paused, at every look of the sweeper",
