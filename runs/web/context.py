@@ -15,6 +15,7 @@ THEMES = ("light", "dark")
 PLACES = {
     "approval": "inbox",
     "run": "runs",
+    "workflow": "workflows",
     "token": "tokens",
     "member": "members",
     "team": "members",

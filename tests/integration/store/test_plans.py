@@ -167,7 +167,6 @@ NAMED: Final = {
     "runs with a label": Named(listed(label="shop=berlin"), "term_by_value", sorts=True),
     "runs with a value in their state": Named(listed(state="order_id=1"), "term_by_value", sorts=True),
     "runs by a word": Named(listed(q="berlin"), "term_by_value", sorts=True),
-    "a run by its id": Named(listed(q=str(ID)), "runs_run_pkey", sorts=True),
     "runs under a key": Named(listed(limit_key="berlin"), "slot_of_key", sorts=True),
     "inbox": Named(inbox(), "approval_inbox"),
     "inbox, a later page": Named(inbox(after="due"), "approval_inbox"),

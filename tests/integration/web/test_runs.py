@@ -27,7 +27,7 @@ ClientOf = Callable[[Actor], Client]
 
 class Sale(BaseModel):
     order: Annotated[str, Searchable] = ""
-    iban: Annotated[str, Sensitive("admin")] = "DE99"
+    iban: Annotated[str, Sensitive("operator")] = "DE99"
     fails: bool = False
 
 
