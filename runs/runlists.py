@@ -39,6 +39,7 @@ COUNTED: Final = 1_000
 EXPORTED: Final = 100_000
 AT_ONCE: Final = 500  # rows of an export that are held at a time
 LONGEST: Final = 200  # characters of a value
+YEARS: Final = range(1970, 9999)  # near the ends of the calendar another zone is beyond it
 
 Place = tuple[datetime, UUID]  # where a page begins or ends: the moment of a run's submission, and its id
 
@@ -157,17 +158,21 @@ def _fault(name: str, value: str) -> str:
 def _moment(name: str, text: str) -> datetime | None:
     """A day is its beginning where something begins, and its end where it ends, on the reader's clock."""
     try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        pass
-    else:
-        late = timedelta(days=1) if name == "created_until" and day < date.max else timedelta()
-        return timezone.make_aware(datetime.combine(day, time.min) + late)
-    try:
-        moment = datetime.fromisoformat(text)
+        found = _instant(name, text)
     except ValueError:
         return None
-    return moment if moment.tzinfo else timezone.make_aware(moment)
+    return found if found.year in YEARS else None
+
+
+def _instant(name: str, text: str) -> datetime:
+    if "T" in text:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else timezone.make_aware(moment)
+    day = date.fromisoformat(text)
+    if day.year not in YEARS:
+        raise ValueError(text)
+    late = timedelta(days=1) if name == "created_until" else timedelta()
+    return timezone.make_aware(datetime.combine(day, time.min) + late)
 
 
 def _day(name: str, moment: datetime) -> str:

@@ -297,6 +297,54 @@ def test_what_is_searched_for_in_many_approvals_is_led_there_by_its_words(many: 
         assert "approval_words" in shape_of(orm(lambda found=found: found)())
 
 
+# Runs as there are after years: nearly all have ended, a few have not, and hardly any has what is searched for.
+RUNS: Final = """
+    INSERT INTO runs_run (id, project_id, workflow, workflow_version, fingerprint, status, waiting_for, requester_id, labels,
+      input, error, version, epoch, branch, head, checkpoint_no, seq, head_hash, prev_hash, snapshot_no, patch_weight,
+      snapshot_size, created_at, finished_at)
+    SELECT md5('run' || n)::uuid, %(project)s, 'flow' || n %% 5, '1', '',
+      CASE WHEN n %% 1000 = 0 THEN 'waiting' WHEN n %% 100 = 1 THEN 'failed' ELSE 'completed' END, '[]', n %% 50, '{}', '{}',
+      CASE WHEN n %% 100 = 1 THEN jsonb_build_object('code', 'code' || n %% 7) END, 1, 1, 1, 0, 0, 1, '', '', 0, 0, 0,
+      now() - n * interval '1 minute', CASE WHEN n %% 1000 > 0 THEN now() END
+    FROM generate_series(1, 20000) n;
+    INSERT INTO runs_runterm (run_id, project_id, kind, name, value)
+    SELECT md5('run' || n)::uuid, %(project)s, 'label', 'order', 'order-' || n FROM generate_series(1, 20000) n;
+    INSERT INTO runs_slot (run_id, project_id, workflow, name, key, most, whole)
+    SELECT md5('run' || n)::uuid, %(project)s, '', 'shop', 'shop-' || n, 1, false FROM generate_series(1, 20000) n;
+    INSERT INTO runs_wait (run_id, branch, address, node, kind)
+    SELECT md5('run' || n)::uuid, 1, 'x', 'n', CASE WHEN n %% 10000 = 0 THEN 'retry' ELSE 'approval' END
+    FROM generate_series(1000, 20000, 1000) n
+"""
+RARE: Final = {
+    "label": {"label": "order=order-77"},
+    "word": {"q": "ORDER-77"},
+    "short id": {"q": "R-0a1b2c3d"},
+    "id": {"q": str(ID)},
+    "retrying": {"status": "retrying"},
+    "error": {"error": "code3"},
+    "error and label": {"error": "code3", "label": "order=order-77"},
+    "limit key": {"limit_key": "shop-77"},
+    "waiting of one workflow": {"status": "waiting", "workflow": "flow1"},
+}
+
+
+@pytest.fixture
+def years(untouched: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(RUNS, {"project": ID})
+        cursor.execute("RESET session_replication_role")
+        for table in ("run", "runterm", "slot", "wait"):
+            cursor.execute(f"ANALYZE runs_{table}")
+
+
+def test_few_runs_among_many_are_found_without_looking_at_all(years: None) -> None:
+    """C104."""
+    for name, told in RARE.items():
+        shape = shape_of(orm(lambda told=told: runlists.page(ID, RunFilter(**told), limit=50))())
+        assert not {part for part in shape if part.startswith("all of") and part != "all of runs_user"}, name
+
+
 def test_a_page_of_a_list_counts_nothing(house: House) -> None:
     with CaptureQueriesContext(connection) as captured:
         runlists.page(ID, RunFilter(), limit=50)

@@ -126,6 +126,8 @@ def test_what_an_address_cannot_mean_asks_for_nothing(house: House, client_of: C
         "status=sleeping",
         "created_from=yesterday",
         "created_from=0000-00-00",
+        "created_from=0001-01-01",
+        "created_until=9999-12-31",
         "older_than=x",
         f"older_than=2020-01-01T00:00:00.{run.pk.hex}",
         "q=%00",
@@ -187,7 +189,11 @@ def test_an_open_page_hears_of_what_it_shows_and_of_nothing_else(house: House, c
 def test_a_worker_that_is_silent_stalls_its_run(house: House) -> None:
     run = submit(house, work=False)
     Step.objects.filter(run=run).update(
-        status="executing", token=run.pk, lease_until="2020-01-01T00:00:00Z", entered_at=run.created_at
+        status="executing",
+        token=run.pk,
+        worker=1,
+        lease_until="2020-01-01T00:00:00Z",
+        entered_at=run.created_at,
     )
     Run.objects.filter(pk=run.pk).update(status="running")
     found = runlists.page(run.project_id, RunFilter(status="stalled"), limit=5)
