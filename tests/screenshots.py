@@ -48,6 +48,7 @@ STEERS: Final = (
         "/retry/",
         "/health/",
         "/migrate/",
+        "/start/",
     ),
     "/runs/bulk/",
 )  # what an operator does
@@ -190,6 +191,7 @@ def demo(stack: Stack) -> Pages:
         "rewind": f"/runs/{run}/rewind/0/",
         "state": f"/runs/{run}/edit-state/",
         "runs": "/runs/",
+        "start": "/workflows/refund/start/",
         "run": f"/runs/{run}/",
         "members": "/members/",
         "member": "/members/frida/",
@@ -273,6 +275,7 @@ def steered(stack: Stack) -> Pages:
         "line": f"/runs/{behind[1]}/",
         "priority": f"/runs/{behind[1]}/priority/",
         "list": "/runs/",
+        "start": "/workflows/research/start/",
         "list-narrowed": "/runs/?status=failed&started=week&label=shop%3Dberlin&q=x",
         "lanes": f"/runs/{lanes}/",
         "lanes-edit": f"/runs/{lanes}/edit-state/",

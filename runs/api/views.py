@@ -81,7 +81,8 @@ class Runs(Endpoint):
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
-        items = [documents.run_summary(run, sight=sights.of(actor, run)) for run in page.rows]
+        sight_of = sights.of_many(actor)
+        items = [documents.run_summary(run, sight=sight_of(run)) for run in page.rows]
         last = page.rows[-1] if page.more else None
         return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
 

@@ -93,15 +93,14 @@ def _next(order: Order, which: RunFilter, after: UUID | None) -> str:
 
 
 def _rows(request: Request, result: Bulk) -> dict[str, Any]:
+    sight_of = sights.of_many(request.actor)
+    rows = [
+        Row(item, signs.RUN[item.run.status], sight_of(item.run).text(item.detail)) for item in result.items
+    ]
     return {
-        "done": [_row(request, item) for item in result.done],
-        "refused": [_row(request, item) for item in result.refused],
+        "done": [row for row in rows if not row.item.is_refused],
+        "refused": [row for row in rows if row.item.is_refused],
     }
-
-
-def _row(request: Request, item: Item) -> Row:
-    sight = sights.of(request.actor, item.run)
-    return Row(item, signs.RUN[item.run.status], sight.text(item.detail))
 
 
 def _order(told: Mapping[str, str]) -> Order:

@@ -54,7 +54,8 @@ def _context(request: Request, run: Run, *, checkpoint: int) -> dict[str, Any]:
     now = store.now()
     stir = queries.stir_of(run.pk) if run.status == "running" else ""  # before what it stands for is read
     live = queries.live([run.pk])[run.pk]
-    sight = hide(request, run, live)
+    sight = sights.of(request.actor, run)
+    hide(run, live, sight)
     steps = queries.steps_of(run.pk, limit=STEPS)
     journal = queries.calls_in(run.pk, steps)
     sights.steps(steps, sight)

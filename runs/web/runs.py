@@ -72,8 +72,9 @@ def index(request: Request) -> HttpResponse:
     mark = runlists.mark(found.rows)  # before what is hidden is taken out
     now = store.now()
     live = queries.live([run.pk for run in found.rows])
+    sight_of = sights.of_many(request.actor)
     for run in found.rows:
-        hide(request, run, live[run.pk])
+        hide(run, live[run.pk], sight_of(run))
     values, told = runlists.terms(found.rows), at.which.as_dict()
     shown = {
         "mark": mark,
@@ -103,14 +104,12 @@ def url_of(which: RunFilter) -> str:
     return reverse("runs") + (f"?{urlencode(told)}" if told else "")
 
 
-def hide(request: Request, run: Run, live: queries.Live) -> Sight:
-    """What is hidden from this reader is taken out of what was read."""
-    sight = sights.of(request.actor, run)
+def hide(run: Run, live: queries.Live, sight: Sight) -> None:
+    """What is hidden from a reader is taken out of what was read."""
     sights.run(run, sight)
     sights.steps(live.steps, sight)
     for asked in live.approvals:
         asked.title = sight.text(asked.title)
-    return sight
 
 
 # ---- what is shown
