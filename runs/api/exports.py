@@ -54,12 +54,15 @@ class RunExport(Endpoint):
         query=parameters.RunExport,
         answers={200: documents.RunExportPage},
         files=["text/csv"],
-        errors=["missing_scope"],
+        errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, wanted: parameters.RunExport) -> StreamingHttpResponse:
         actor = actor_of(request)
         rows = runlists.every(
-            actor.project.pk, wanted.filter, after=parameters.moment_and_id(wanted.cursor), most=EXPORTED
+            actor.project.pk,
+            parameters.runs_of(actor, wanted),
+            after=parameters.moment_and_id(wanted.cursor),
+            most=EXPORTED,
         )
         write, kind = _FORMATS[wanted.format]
         return StreamingHttpResponse(

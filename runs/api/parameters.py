@@ -15,13 +15,14 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
-from runs import inboxes
+from runs import inboxes, saved
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.status import ApprovalStatus
 from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField
 from runs.operations import Idempotency
+from runs.policies import Actor
 from runs.runlists import LONGEST, STARTED, STATUSES, WAITS, RunFilter
 
 PAGE: Final = 50
@@ -138,14 +139,22 @@ class RunsThat(Query):
         Literal[tuple(STARTED)] | None,  # type: ignore[valid-type]
         Field(description="Only runs submitted within the last one."),
     ] = None
-
-    @property
-    def filter(self) -> RunFilter:
-        told = {name: value for name, value in self.model_dump(include=_OF_FILTER).items() if value}
-        return RunFilter(version=self.workflow_version or "", **told)
+    saved: Annotated[
+        UUID | None,
+        Field(description="A saved view of the runs. What else is given takes the place of what it says."),
+    ] = None
 
 
 _OF_FILTER: Final = {one.name for one in fields(RunFilter)} & set(RunsThat.model_fields)
+
+
+def runs_of(actor: Actor, wanted: RunsThat) -> RunFilter:
+    """What is given, beside what a saved view says. One query if one is named; raises `NotFound`."""
+    told = {name: value for name, value in wanted.model_dump(include=_OF_FILTER).items() if value}
+    given = RunFilter(version=wanted.workflow_version or "", **told)
+    if wanted.saved is None:
+        return given
+    return RunFilter.of({**saved.view(actor, wanted.saved, page="runs").query, **given.as_dict()})
 
 
 class RunList(RunsThat):

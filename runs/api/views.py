@@ -71,13 +71,13 @@ class Runs(Endpoint):
         summary="List runs, newest first",
         query=parameters.RunList,
         answers={200: documents.RunPage},
-        errors=["missing_scope"],
+        errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, wanted: parameters.RunList) -> Response:
         actor = actor_of(request)
         page = runlists.newest_first(
             actor.project.pk,
-            wanted.filter,
+            parameters.runs_of(actor, wanted),
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from runs import operations, runlists, workflows
 from runs.engine import Action, Searchable, Sensitive, Workflow
 from runs.errors import StepError
-from runs.models import Run, Step
+from runs.models import Run, SavedView, Step
 from runs.policies import Actor
 from runs.runlists import RunFilter
 from tests.integration.core.conftest import House
@@ -201,7 +201,7 @@ def test_a_worker_that_is_silent_stalls_its_run(house: House) -> None:
 
 
 def test_a_filter_is_kept_as_a_view_and_opens_again(house: House, client_of: ClientOf) -> None:
-    submit(house)
+    waiting = str(submit(house).pk)
     failed = submit(house, fails=True)
     olga = client_of(house.olga)
     narrowed = olga.get("/runs/?status=failed&started=week")
@@ -209,6 +209,14 @@ def test_a_filter_is_kept_as_a_view_and_opens_again(house: House, client_of: Cli
     assert olga.post(saving, {"page": "runs", "name": "Failed this week"}).status_code == 303
     again = olga.get(links(olga.get("/runs/"))["Failed this week"])
     assert rows(again) == [str(failed.pk)]
+    view = SavedView.objects.get()
+    for address, ids in (
+        (f"saved={view.pk}", [str(failed.pk)]),
+        (f"saved={view.pk}&status=waiting", [waiting]),
+    ):
+        found = olga.get(f"/api/v1/runs?{address}").json()["items"]
+        assert [one["id"] for one in found] == ids
+    assert olga.get(f"/api/v1/runs?saved={failed.pk}").status_code == 404
     unknown = olga.post("/views/?page=runs&stauts=failed", {"page": "runs", "name": "x"})
     assert (unknown.status_code, "stauts" in unknown.content.decode()) == (422, True)
 
