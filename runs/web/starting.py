@@ -41,7 +41,9 @@ def _start_page(
 ) -> HttpResponse:
     post = _texts(request) if post is None else post
     flow = _flow(name, post.get("version") or request.GET.get("version", ""))
-    told = isinstance(error, BadRequest)  # of what stands beside the input
+    told = isinstance(error, BadRequest) and not isinstance(
+        error, InvalidJson
+    )  # of what stands beside the input
     shown = {
         "flow": flow,
         "versions": [other.version for other in workflows.every_version() if other.name == name][::-1],

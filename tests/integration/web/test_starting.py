@@ -148,4 +148,5 @@ def test_sent_twice_it_starts_one_run(shop: Client) -> None:
     assert Run.objects.count() == 1
     other = shop.post(PAGE, {**told, "arg:0:/customer": "Bo"})  # back in the browser, and something else
     assert (other.status_code, Run.objects.count()) == (422, 1)
+    assert "sent before" in other.content.decode()
     assert shop.post(PAGE, {**hidden(other), "arg:0:/customer": "Bo"}).status_code == 303
