@@ -75,7 +75,7 @@ def start(request: Request, name: str) -> HttpResponse:
     if typed.problems:
         first = typed.problems[0].message
         raise InvalidJson(f"{first[:1].upper()}{first[1:]}.", errors=typed.problems)
-    told = {
+    told: dict[str, Any] = {
         "input": typed.args,
         "labels": _labels(post.get("labels", "")),
         "deadline": post.get("deadline", "").strip() or None,

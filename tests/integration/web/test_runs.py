@@ -250,13 +250,13 @@ def test_the_list_is_exported_as_it_is_narrowed(house: House, client_of: ClientO
     page = vera.get("/runs/?status=failed")
     table = vera.get(links(page)["As CSV"])
     assert table["Content-Disposition"] == 'attachment; filename="runs.csv"'
-    text = b"".join(table.streaming_content).decode("utf-8-sig")
+    text = table.getvalue().decode("utf-8-sig")
     [row] = csv.DictReader(io.StringIO(text))
     assert (row["id"], row["status"], row["error_code"]) == (str(failed.pk), "failed", "no_stock")
     assert row["labels"] == "note=@SUM(A1)"
     assert row["searchable"] == "order=+49 30"
     assert "DE99" not in text
-    document = json.loads(b"".join(vera.get(links(page)["As JSON"]).streaming_content))
+    document = json.loads(vera.get(links(page)["As JSON"]).getvalue())
     assert document["next"] is None
     [item] = document["items"]
     assert (item["id"], item["searchable"]) == (str(failed.pk), {"order": "+49 30"})
@@ -265,6 +265,6 @@ def test_the_list_is_exported_as_it_is_narrowed(house: House, client_of: ClientO
 def test_nothing_in_an_export_is_computed_by_a_spreadsheet(house: House, client_of: ClientOf) -> None:
     submit(house, fails=True)
     answer = client_of(house.olga).get("/api/v1/runs/export?format=csv")
-    [row] = csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode("utf-8-sig")))
+    [row] = csv.DictReader(io.StringIO(answer.getvalue().decode("utf-8-sig")))
     assert row["error_message"] == "'=HYPERLINK(1)"
     assert not [value for value in row.values() if value.startswith(("=", "+", "-", "@", "\t", "\r"))]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 
 from runs.engine import Searchable, Sensitive
 from runs.engine.searching import LONGEST, fields_of, values_in
@@ -31,7 +31,7 @@ class Order(BaseModel):
 
 
 def schema_of(**fields: Any) -> Any:
-    return type("State", (BaseModel,), {"__annotations__": fields}).model_json_schema()
+    return create_model("State", **{name: (kind, ...) for name, kind in fields.items()}).model_json_schema()
 
 
 def test_marked_fields_have_a_name_also_inside_nested_models() -> None:
@@ -77,7 +77,7 @@ def test_single_values_are_searched_for_and_nothing_else() -> None:
 )
 def test_whatever_a_state_holds_comes_to_short_texts(state: dict[str, Any]) -> None:
     found = values_in(state, StateSchema(Order).searchable)
-    assert all(isinstance(text, str) and 0 < len(text) <= LONGEST for text in found.values())
+    assert all(0 < len(text) <= LONGEST for text in found.values())
 
 
 def test_what_is_hidden_cannot_be_searched_for() -> None:
