@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field
 
 from runs.engine import Searchable, Sensitive
 from runs.engine.searching import LONGEST, fields_of, values_in
@@ -31,7 +31,8 @@ class Order(BaseModel):
 
 
 def schema_of(**fields: Any) -> Any:
-    return create_model("State", **{name: (kind, ...) for name, kind in fields.items()}).model_json_schema()
+    model: Any = type("State", (BaseModel,), {"__annotations__": fields})
+    return model.model_json_schema()
 
 
 def test_marked_fields_have_a_name_also_inside_nested_models() -> None:
