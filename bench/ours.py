@@ -19,12 +19,13 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from bench.flows import workflows as flows
 from bench.protocol import answer, gaps
-from runs import inboxes, operations, queries, store
+from runs import inboxes, operations, queries, runlists, store
 from runs.engine import position as at
 from runs.models import Approval, Member, Project, Run, Step, Team, User
 from runs.operations import ActionDecision, Answer
 from runs.operations.working import Slice
 from runs.policies import Actor
+from runs.runlists import RunFilter
 from runs.store.connection import plan_by_keys
 from tests.kit.waiting import until
 from tests.kit.wire import watched
@@ -264,11 +265,11 @@ def listed(times: int) -> dict[str, list[float]]:
     project = ME.project.pk
     for _ in range(times):
         pages["inbox"] += timed(partial(inboxes.page, project, inboxes.Wanted(), asked, limit=50), 1)
-        pages["runs"] += timed(partial(queries.runs, project, after=after, limit=50), 1)
+        pages["runs"] += timed(partial(runlists.newest_first, project, RunFilter(), after=after, limit=50), 1)
         pages["runs by status"] += timed(
-            partial(queries.runs, project, status="waiting", after=after, limit=50), 1
+            partial(runlists.newest_first, project, RunFilter(status="waiting"), after=after, limit=50), 1
         )
-        last = queries.runs(project, after=after, limit=50).rows[-1]
+        last = runlists.newest_first(project, RunFilter(), after=after, limit=50).rows[-1]
         after = (last.created_at, last.pk)
     return pages
 

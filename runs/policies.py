@@ -114,6 +114,10 @@ def check_submit(actor: Actor) -> None:
     _check_role(actor, SUBMITTERS, "submit runs")
 
 
+def can_submit(actor: Actor) -> bool:
+    return can(check_submit, actor)
+
+
 def check_submit_for(actor: Actor) -> None:
     """Submit a run for somebody else, who counts as its requester: API tokens with a scope of its own."""
     if actor.token is None:

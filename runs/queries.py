@@ -78,8 +78,9 @@ from runs.store import Header
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept", bound=Model)
-MARKED = 100  # rows of a list that its mark looks at
 LOOKED_AT = 1_000  # open approvals of which somebody asks whether anybody can answer them
+
+COUNTED = 100  # unread notices, above which nobody counts
 
 LARGE = ("input", "output")  # what a list of runs leaves out
 
@@ -249,12 +250,6 @@ def run_mark(project_id: UUID, run_id: UUID) -> Run:
     return found
 
 
-def runs_mark(project_id: UUID) -> str:
-    """Changes whenever the first page of runs would read otherwise. One query."""
-    rows = Run.objects.filter(project=project_id).order_by("-created_at", "-id")
-    return _digest(rows.values_list("pk", "status", "seq", "version")[:MARKED])
-
-
 def approvals_mark(project_id: UUID) -> str:
     """Changes whenever the open approvals of a project, their versions, votes or due times would read otherwise. One query."""
     rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
@@ -277,73 +272,16 @@ def _digest(rows: Iterable[Any]) -> str:
     return hashlib.sha256(repr(list(rows)).encode()).hexdigest()[:16]
 
 
-def runs(
-    project_id: UUID,
-    *,
-    status: str | None = None,
-    workflow: str | None = None,
-    version: str | None = None,
-    without_code: bool = False,
-    after: tuple[datetime, UUID] | None = None,
-    limit: int,
-) -> Page[Run]:
-    """Runs, newest first, without their documents. without_code: only those that need a migration. One query."""
-    rows = Run.objects.filter(project=project_id).select_related("requester").defer(*LARGE)
-    if without_code:
-        rows = rows.filter(store.is_marked("pk"))
-    if version:
-        rows = rows.filter(workflow_version=version)
-    if status:
-        rows = rows.filter(status=status)
-    if workflow:
-        rows = rows.filter(workflow=workflow)
-    return _newest_first(rows, after, limit)
+def newest_first(rows: QuerySet[Row], after: tuple[datetime, UUID] | None, limit: int) -> Page[Row]:
+    """Rows after a place of a list that has the newest first. One query."""
+    return Page.of(older_than(rows, after).order_by("-created_at", "-id"), limit)
 
 
-def _newest_first(rows: QuerySet[Kept], after: tuple[datetime, UUID] | None, limit: int) -> Page[Kept]:
-    if after:
-        moment, last = after
-        rows = rows.filter(
-            Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last), created_at__lte=moment
-        )
-    return Page.of(rows.order_by("-created_at", "-id"), limit)
-
-
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """Which runs: all that is said holds. ids: only these."""
-
-    status: str = ""
-    workflow: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    created_from: datetime | None = None
-    created_until: datetime | None = None
-    ids: Sequence[UUID] | None = None
-
-    @property
-    def q(self) -> Q:
-        found = Q()
-        if self.status:
-            found &= Q(status=self.status)
-        if self.workflow:
-            found &= Q(workflow=self.workflow)
-        if self.labels:
-            found &= Q(labels__contains=dict(self.labels))
-        if self.created_from:
-            found &= Q(created_at__gte=self.created_from)
-        if self.created_until:
-            found &= Q(created_at__lt=self.created_until)
-        if self.ids is not None:
-            found &= Q(pk__in=self.ids)
-        return found
-
-
-def runs_that(project_id: UUID, which: RunFilter, *, after: UUID | None, limit: int) -> Page[Run]:
-    """Runs that match, in the order of their ids, without their documents. One query."""
-    rows = Run.objects.filter(which.q, project=project_id).select_related("requester").defer(*LARGE)
-    if after is not None:
-        rows = rows.filter(pk__gt=after)
-    return Page.of(rows.order_by("pk"), limit)
+def older_than(rows: QuerySet[Kept], place: tuple[datetime, UUID] | None) -> QuerySet[Kept]:
+    if place is None:
+        return rows
+    moment, last = place
+    return rows.filter(Q(created_at__lt=moment) | Q(created_at=moment, pk__lt=last), created_at__lte=moment)
 
 
 def head(run: Run) -> dict[str, Any]:
@@ -586,7 +524,7 @@ def deliveries(
     if run:
         rows = rows.filter(message__run=run)
     rows = rows.select_related("message", "endpoint", "user").defer("message__body")
-    return _newest_first(rows, after, limit)
+    return newest_first(rows, after, limit)
 
 
 def delivery(project_id: UUID, delivery_id: UUID) -> Delivery:
@@ -610,7 +548,7 @@ class Bell:
 def bell(project_id: UUID, user: User) -> Bell:
     """One query."""
     rows = Notice.objects.filter(user=user, project=project_id, shown=True, read_at=None).order_by("-id")
-    ids = list(rows.values_list("pk", flat=True)[:MARKED])
+    ids = list(rows.values_list("pk", flat=True)[:COUNTED])
     return Bell(len(ids), f"{ids[0] if ids else 0}-{len(ids)}")
 
 

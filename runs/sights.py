@@ -6,7 +6,7 @@ below put it over rows that were read to be looked at. Such rows are never saved
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -52,6 +52,19 @@ def _of(roles: frozenset[str], run: Run) -> Sight:
     recorded = rows.values_list("shape", flat=True).first()
     shape: dict[str, Any] = canonical.loads(recorded) if recorded else {}
     return Sight(roles, shape.get("state"), shape.get("input"), None, _nested(shape), others)
+
+
+def of_many(actor: Actor) -> Callable[[Run], Sight]:
+    """The same for a list of runs: each version of a workflow is looked up once."""
+    known: dict[tuple[str, str], Sight] = {}
+
+    def sight_of(run: Run) -> Sight:
+        at = run.workflow, run.workflow_version
+        if at not in known:
+            known[at] = of(actor, run)
+        return known[at]
+
+    return sight_of
 
 
 def of_workflow(actor: Actor, workflow: Workflow) -> Sight:

@@ -17,9 +17,9 @@ from runs.engine import canonical, telling
 from runs.engine.approval import MAX_COMMENT
 from runs.engine.canonical import Json
 from runs.engine.patch import pointer
-from runs.engine.status import RunStatus
 from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
 from runs.models.people import ROLES, SCOPES
+from runs.runlists import LONGEST, STATUSES, WAITS
 
 DEPTH: Final = canonical.MAX_DEPTH + 3  # the deepest envelope is {decisions: [{args: …}]}
 MAX_LABELS: Final = 50
@@ -403,13 +403,25 @@ class BranchBody(Body):
     label: Annotated[str, Field(max_length=100, description="Empty takes the name away.")]
 
 
+Told = Annotated[str, Field(max_length=2 * LONGEST)]
+
+
 class BulkFilter(BaseModel):
-    """Which runs: all that is said holds."""
+    """Which runs: all that is said holds, as in the list of runs. labels: every one of these; ids: only these."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    status: Annotated[RunStatus | None, Field(strict=False)] = None
+    q: Told | None = None
+    status: Literal[STATUSES] | None = None  # type: ignore[valid-type]
+    waiting_for: Literal[WAITS] | None = None  # type: ignore[valid-type]
     workflow: Annotated[str | None, Field(max_length=100)] = None
+    version: Annotated[str | None, Field(max_length=60)] = None
+    queue: Annotated[str | None, Field(max_length=60)] = None
+    limit_key: Told | None = None
+    label: Told | None = None
+    state: Told | None = None
+    requester: Annotated[str | None, Field(max_length=150)] = None
+    error: Annotated[str | None, Field(max_length=100)] = None
     labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
     created_from: Annotated[AwareDatetime | None, Field(strict=False)] = None
     created_until: Annotated[AwareDatetime | None, Field(strict=False)] = None

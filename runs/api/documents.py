@@ -454,6 +454,19 @@ class RunPage(TypedDict):
 
 
 @exact
+class RunExported(RunSummary):
+    """A run, without its documents, and by which fields of its state it is found."""
+
+    searchable: Annotated[dict[str, str], Field(description="As it last came to rest.")]
+
+
+@exact
+class RunExportPage(TypedDict):
+    items: list[RunExported]
+    next: Cursor
+
+
+@exact
 class ApprovalPage(TypedDict):
     items: list[ApprovalDocument]
     next: Cursor

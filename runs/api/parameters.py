@@ -6,21 +6,24 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
-from runs import inboxes
+from runs import inboxes, saved
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.engine.status import ApprovalStatus, RunStatus
+from runs.engine.status import ApprovalStatus
 from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField
 from runs.operations import Idempotency
+from runs.policies import Actor
+from runs.runlists import LONGEST, STARTED, STATUSES, WAITS, RunFilter
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 200
@@ -90,20 +93,94 @@ class Reason(Query):
     reason: Annotated[str, Field(max_length=2_000, description="Why; it stands in the audit.")] = ""
 
 
-class RunList(Query):
-    """Which runs."""
+Told = Annotated[str, Field(max_length=2 * LONGEST)]
 
-    status: Annotated[RunStatus | None, Field(description="Only runs of this status.")] = None
+
+class RunsThat(Query):
+    """Which runs: all that is said holds."""
+
+    q: Annotated[
+        Told,
+        Field(
+            description="A run's id, also its short form `R-0a1b2c3d`; else a whole value of a label or of a field of the "
+            "state that is searched for, in capitals or not."
+        ),
+    ] = ""
+    status: Annotated[
+        Literal[STATUSES] | None,  # type: ignore[valid-type]
+        Field(
+            description="Only runs of this status. `retrying`: waiting until a step is tried again; `stalled`: the worker of "
+            "a step is silent."
+        ),
+    ] = None
+    waiting_for: Annotated[
+        Literal[WAITS] | None,  # type: ignore[valid-type]
+        Field(description="Only runs that wait for this; `slot`: for their turn in line."),
+    ] = None
     workflow: Annotated[str | None, Field(max_length=100, description="Only runs of this workflow.")] = None
     workflow_version: Annotated[
         str | None, Field(max_length=60, description="Only runs at this version of it.")
     ] = None
-    waiting_for: Annotated[
-        Literal["needs_migration"] | None,
-        Field(description="Only runs that wait for the code of their version."),
+    queue: Annotated[str | None, Field(max_length=60, description="Only runs of this queue.")] = None
+    limit_key: Annotated[
+        Told, Field(description="Only runs under a limit with this key: `name=key`, or a key.")
+    ] = ""
+    label: Annotated[
+        Told, Field(description="Only runs with this label: `name=value`, or a value of any.")
+    ] = ""
+    state: Annotated[
+        Told,
+        Field(
+            description="Only runs with this in a field of the state that is searched for: `name=value`, or a value of any; "
+            "as the run last came to rest."
+        ),
+    ] = ""
+    requester: Annotated[
+        str | None, Field(max_length=150, description="Only runs that this account asked for.")
     ] = None
+    error: Annotated[
+        str | None, Field(max_length=100, description="Only runs that failed with this code.")
+    ] = None
+    created_from: Annotated[
+        AwareDatetime | None, Field(description="Only runs submitted at or after this.")
+    ] = None
+    created_until: Annotated[AwareDatetime | None, Field(description="Only runs submitted before this.")] = (
+        None
+    )
+    started: Annotated[
+        Literal[tuple(STARTED)] | None,  # type: ignore[valid-type]
+        Field(description="Only runs submitted within the last one."),
+    ] = None
+    saved: Annotated[
+        UUID | None,
+        Field(description="A saved view of the runs. What else is given takes the place of what it says."),
+    ] = None
+
+
+_OF_FILTER: Final = {one.name for one in fields(RunFilter)} & set(RunsThat.model_fields)
+
+
+def runs_of(actor: Actor, wanted: RunsThat) -> RunFilter:
+    """What is given, beside what a saved view says. One query if one is named; raises `NotFound`."""
+    told = {name: value for name, value in wanted.model_dump(include=_OF_FILTER).items() if value}
+    given = RunFilter(version=wanted.workflow_version or "", **told)
+    if wanted.saved is None:
+        return given
+    return RunFilter.of({**saved.view(actor, wanted.saved, page="runs").query, **given.as_dict()})
+
+
+class RunList(RunsThat):
+    """Which runs."""
+
     limit: Limit = PAGE
     cursor: Cursor = None
+
+
+class RunExport(RunsThat):
+    """Which runs, as what."""
+
+    format: Annotated[Literal["json", "csv"], Field(description="As what.")] = "json"
+    cursor: Annotated[str | None, Field(description="`next` of the export before.", max_length=200)] = None
 
 
 class ApprovalList(Query):

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from drf_spectacular.authentication import SessionScheme
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 from pydantic import BaseModel, TypeAdapter
 from rest_framework.request import Request
@@ -177,13 +178,15 @@ def described(
     headers: Sequence[OpenApiParameter] = (),
     answer_headers: Sequence[OpenApiParameter] = (),
     examples: Mapping[str, Any] | None = None,
+    files: Sequence[str] = (),
     public: bool = False,
     **told: Any,
 ) -> Callable[[Decorated], Decorated]:
     """Describe one operation, and read its requests: parameters and body that are not described here are refused.
 
-    answers: status and shape; errors: codes, beyond those that every operation may answer. The method gets what was read as
-    `wanted` (of `query`) and `body`, where it has arguments of these names.
+    answers: status and shape; files: media types as which the same can be had; errors: codes, beyond those that every
+    operation may answer. The method gets what was read as `wanted` (of `query`) and `body`, where it has arguments of these
+    names.
     """
     faults = [*errors, "invalid_parameter", "unknown_field"] if public else [*ALWAYS, *errors]
     if "not_found" in faults and not public:
@@ -200,6 +203,7 @@ def described(
             request=None if body is None else {"application/json": _ref(body)},
             responses={
                 **{(status, "application/json"): _answer(shape) for status, shape in answers.items()},
+                **{(200, kind): OpenApiTypes.STR for kind in files},
                 **_problems([*faults, *of_method]),
                 **({(412, CONTENT_TYPE): _problem_answer(["stale_version"], 412)} if conditional else {}),
             },

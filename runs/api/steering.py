@@ -25,6 +25,7 @@ from runs.api.schema import (
 )
 from runs.engine.redaction import Sight
 from runs.operations import Order
+from runs.runlists import RunFilter
 
 
 class RewindPreview(Endpoint):
@@ -449,12 +450,5 @@ def _sight(request: Request, run_id: UUID) -> Sight:
     return sights.of(actor, queries.run(actor.project.pk, run_id))
 
 
-def _filter(told: bodies.BulkFilter) -> queries.RunFilter:
-    return queries.RunFilter(
-        status=told.status or "",
-        workflow=told.workflow or "",
-        labels=told.labels,
-        created_from=told.created_from,
-        created_until=told.created_until,
-        ids=told.ids,
-    )
+def _filter(told: bodies.BulkFilter) -> RunFilter:
+    return RunFilter(**{name: value for name, value in told.model_dump().items() if value is not None})

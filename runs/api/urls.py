@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from runs.api import attending, docs, people, steering, viewing, views, watching, webhooks
+from runs.api import attending, docs, exports, people, steering, viewing, views, watching, webhooks
 from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
     "runs": views.Runs,
     "runs/bulk": steering.Bulk,
+    "runs/export": exports.RunExport,
     "runs/<any_uuid:id>": views.RunDetail,
     "runs/<any_uuid:id>/history": views.RunHistory,
     "runs/<any_uuid:id>/checkpoints": views.RunCheckpoints,
@@ -82,7 +83,10 @@ ROUTES: dict[str, type[Endpoint]] = {
 }
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    *(path(route, view.as_view()) for route, view in ROUTES.items()),
+    *(
+        path(route, view.as_view(), name=None if "<" in route else f"api {route}")
+        for route, view in ROUTES.items()
+    ),
     *(path(f"{route}/", view.as_view()) for route, view in ROUTES.items()),
     path("docs", docs.page, name="api-docs"),
     path("docs/", docs.page),

@@ -8,7 +8,7 @@ from uuid import UUID
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import inboxes, operations, policies, queries, saved, sights, store, workflows
+from runs import inboxes, operations, policies, queries, runlists, saved, sights, store, workflows
 from runs.api import answers, bodies, catalogue, documents, parameters, previews, problems
 from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
 from runs.api.parameters import cursor_of
@@ -71,20 +71,18 @@ class Runs(Endpoint):
         summary="List runs, newest first",
         query=parameters.RunList,
         answers={200: documents.RunPage},
-        errors=["missing_scope"],
+        errors=["missing_scope", "not_found"],
     )
     def get(self, request: Request, wanted: parameters.RunList) -> Response:
         actor = actor_of(request)
-        page = queries.runs(
+        page = runlists.newest_first(
             actor.project.pk,
-            status=wanted.status,
-            workflow=wanted.workflow,
-            version=wanted.workflow_version,
-            without_code=wanted.waiting_for is not None,
+            parameters.runs_of(actor, wanted),
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
-        items = [documents.run_summary(run, sight=sights.of(actor, run)) for run in page.rows]
+        sight_of = sights.of_many(actor)
+        items = [documents.run_summary(run, sight=sight_of(run)) for run in page.rows]
         last = page.rows[-1] if page.more else None
         return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
 

@@ -2,7 +2,8 @@
 
 Authors import from here:
 
-    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, Sensitive, append, Concurrency, Rate
+    from runs.engine import Action, Ask, Retry, Workflow, START, END, Editable, Sensitive,
+        Searchable, append, Concurrency, Rate
 """
 
 from runs.engine.graph import END, START
@@ -10,6 +11,7 @@ from runs.engine.hours import Hours
 from runs.engine.limits import Concurrency, Rate
 from runs.engine.redaction import Sensitive
 from runs.engine.retry import Retry
+from runs.engine.searching import Searchable
 from runs.engine.stages import Stage
 from runs.engine.state import Editable, append
 from runs.engine.waits import Child, Question, Signal, Timer
@@ -27,6 +29,7 @@ __all__ = [
     "Question",
     "Rate",
     "Retry",
+    "Searchable",
     "Sensitive",
     "Signal",
     "Stage",

@@ -21,6 +21,7 @@ from pydantic_core import PydanticSerializationError
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.redaction import marks
+from runs.engine.searching import fields_of
 from runs.errors import (
     InvalidJson,
     Problem,
@@ -95,6 +96,7 @@ class StateSchema:
                 f"The field {excluded!r} of {model.__name__} has exclude=True: it would get lost at every step."
             )
         self._view_class = _lazy_view(model)
+        self.searchable = fields_of(self.json_schema)
         self.has_marks = any(True for _ in marks(self.json_schema))
         self._has_sets = '"uniqueItems":true' in canonical.dumps(self.json_schema)
 

@@ -26,6 +26,7 @@ from runs.models import (
     OperationalNote,
     Revision,
     Run,
+    RunTerm,
     Signal,
     Slot,
     Step,
@@ -80,6 +81,7 @@ WAYS: Final[dict[type[Model], str]] = {
 DROPPED: Final[tuple[type[Model], ...]] = (
     OperationalNote,
     LogLine,
+    RunTerm,  # what it was found by
     Slot,  # its key is made of the input; the run has ended
 )  # operational: of no use without what they tell
 

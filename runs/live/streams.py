@@ -19,7 +19,7 @@ import json
 import re
 from contextlib import suppress
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from runs.live.hub import Hub
 from runs.live.waiting import Answer, App, Message, Receive, Scope, Send
@@ -58,7 +58,16 @@ class Streams:
         """Ask the product what there is, as the person whose page this is."""
         kept = [(name, value) for name, value in scope["headers"] if name.lower() in (b"cookie", b"host")]
         path = f"/live/state/{what}"
-        inner = {**scope, "path": path, "raw_path": path.encode(), "query_string": b"", "headers": kept}
+        shown = urlencode(
+            [(name, value) for name, value in _query(scope) if name != "after"]
+        )  # which part of a list
+        inner = {
+            **scope,
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": shown.encode(),
+            "headers": kept,
+        }
         answer = Answer()
         await self.app(inner, _nothing, answer.take)
         return answer
@@ -135,7 +144,11 @@ def _position(scope: Scope) -> str | None:
     for name, value in scope["headers"]:
         if name.lower() == b"last-event-id":
             return str(value.decode("latin-1"))
-    return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("after")
+    return dict(_query(scope)).get("after")
+
+
+def _query(scope: Scope) -> list[tuple[str, str]]:
+    return parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
 
 
 async def _closed(receive: Receive) -> None:

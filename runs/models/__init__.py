@@ -24,6 +24,7 @@ from runs.models.runs import (
 )
 from runs.models.sessions import Session
 from runs.models.statistics import Counted, Statistic
+from runs.models.terms import RunTerm
 from runs.models.views import SavedView
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "RetentionPolicy",
     "Revision",
     "Run",
+    "RunTerm",
     "SavedView",
     "ServiceBeat",
     "Session",

@@ -5,6 +5,7 @@ import uuid
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 from django.db.models import F, Q, Value
+from django.db.models.fields.json import KT
 from django.db.models.functions import Now
 
 from runs.engine import canonical
@@ -75,7 +76,9 @@ class Run(models.Model):
         "self", on_delete=models.SET_NULL, null=True, related_name="forks", db_index=False
     )
     forked_checkpoint = models.IntegerField(null=True)
-    requester = models.ForeignKey(User, on_delete=models.PROTECT, related_name="requested_runs")
+    requester = models.ForeignKey(
+        User, on_delete=models.PROTECT, related_name="requested_runs", db_index=False
+    )
     submitted_by = models.ForeignKey(
         User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False
     )
@@ -127,6 +130,16 @@ class Run(models.Model):
             ),
             models.Index(fields=["project", "-created_at", "-id"], name="run_list"),
             models.Index(fields=["project", "status", "-created_at", "-id"], name="run_list_by_status"),
+            models.Index(fields=["project", "workflow", "-created_at", "-id"], name="run_list_by_workflow"),
+            models.Index(fields=["requester", "-created_at", "-id"], name="run_list_by_requester"),
+            models.Index(
+                "project",
+                KT("error__code"),
+                F("created_at").desc(),
+                F("id").desc(),
+                condition=Q(status="failed"),
+                name="run_list_by_error",
+            ),
             models.Index(fields=["id"], condition=Q(status="paused"), name="run_paused"),
             models.Index(
                 fields=["workflow", "workflow_version", "fingerprint"],
@@ -233,6 +246,7 @@ class Slot(models.Model):
                 condition=Q(taken_at__isnull=False),
                 name="slot_taken",
             ),
+            models.Index(fields=["project", "key"], name="slot_of_key"),
         ]
 
 
@@ -541,9 +555,7 @@ class Wait(models.Model):
                 name="wait_for_child",
             ),
             models.Index(
-                fields=["run"],
-                condition=Q(closed_at__isnull=True, kind="needs_migration"),
-                name="wait_for_code",
+                fields=["kind", "run"], condition=Q(closed_at__isnull=True), name="wait_open_by_kind"
             ),
         ]
         constraints = [

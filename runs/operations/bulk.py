@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from runs import policies, queries
+from runs import policies, runlists
 from runs.engine.canonical import Json
 from runs.errors import (
     BadRequest,
@@ -23,7 +23,7 @@ from runs.operations.pausing import check_pause, check_resume, pause, resume
 from runs.operations.previewing import check_calls, is_consumed, preview_retry, rewindable
 from runs.operations.steering import cancel, check_cancellable, retry, rewind
 from runs.policies import Actor
-from runs.queries import RunFilter
+from runs.runlists import RunFilter
 
 VERBS: Final = ("rewind", "retry", "cancel", "pause", "resume")
 AT_ONCE: Final = 200
@@ -95,7 +95,7 @@ def bulk(
     _check(order)
     policies.check_view(actor, actor.project.pk)
     policies.check_scope(actor, "runs:read")
-    page = queries.runs_that(actor.project.pk, which, after=after, limit=min(limit, AT_ONCE))
+    page = runlists.by_id(actor.project.pk, which, after=after, limit=min(limit, AT_ONCE))
     if expect is not None and {as_uuid(one) for one in expect} != {run.pk for run in page.rows}:
         raise SelectionChanged(matching=len(page.rows))
     one = _would if dry else _do

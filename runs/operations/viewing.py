@@ -9,7 +9,7 @@ from typing import Final
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from runs import inboxes, policies, saved
+from runs import inboxes, policies, runlists, saved
 from runs.engine import canonical
 from runs.errors import BadRequest, NameTaken, NotFound, Problem, Unprocessable
 from runs.models import SavedView, Team
@@ -19,19 +19,6 @@ from runs.policies import Actor
 
 MAX_NAME: Final = 60
 MOST: Final = 100  # of one person in a project
-RUNS: Final = (
-    "status",
-    "workflow",
-    "version",
-    "waiting_for",
-    "label",
-    "q",
-    "sort",
-    "from",
-    "until",
-    "requester",
-)
-
 Faults = Callable[[Mapping[str, str]], list[Problem]]
 
 
@@ -150,18 +137,6 @@ def _query(page: str, query: Mapping[str, str]) -> dict[str, str]:
     return told
 
 
-def _of_runs(query: Mapping[str, str]) -> list[Problem]:
-    unknown = [
-        Problem(f"/{name}", "unknown_field", f"known here: {', '.join(RUNS)}")
-        for name in query
-        if name not in RUNS
-    ]
-    long = [name for name, value in query.items() if len(value) > inboxes.LONGEST]
-    return unknown + [
-        Problem(f"/{name}", "invalid_value", f"at most {inboxes.LONGEST} characters") for name in long
-    ]
-
-
 def _team(actor: Actor, name: str) -> Team | None:
     if not name:
         return None
@@ -172,4 +147,4 @@ def _team(actor: Actor, name: str) -> Team | None:
     return found
 
 
-_FAULTS: Final[Mapping[str, Faults]] = {"inbox": inboxes.faults, "runs": _of_runs}
+_FAULTS: Final[Mapping[str, Faults]] = {"inbox": inboxes.faults, "runs": runlists.faults}

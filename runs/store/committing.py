@@ -47,6 +47,7 @@ from runs.store.rows import (
     start_branch,
 )
 from runs.store.surroundings import Surroundings, surroundings
+from runs.store.terms import note_labels, note_state
 from runs.store.waits import answered, asked_before, open_waits, waiting_for
 from runs.store.weights import Weights
 
@@ -89,6 +90,7 @@ def commit(
         asked=asked or {},
         compensate=compensate,
     ).write()
+    note_state(run, position)
     return run
 
 
@@ -97,6 +99,7 @@ def insert_run(run: Run, *, draws: Json = None, slots: Sequence[Slot] = ()) -> N
     run.head_hash = run.prev_hash = chain.GENESIS
     run.save(force_insert=True)
     Branch.objects.create(run=run, no=1, epoch=1, draws=draws)
+    note_labels(run)
     if slots:
         Slot.objects.bulk_create(slots)
 

@@ -17,6 +17,7 @@ from runs.errors import (
     Conflict,
     Forbidden,
     HitlError,
+    KeyReused,
     PayloadChanged,
     Problem,
     ReasonRequired,
@@ -58,6 +59,13 @@ def of_error(error: HitlError) -> Banner:
     if isinstance(error, StaleVersion):
         return Banner(
             "amber", "warn", "The run has moved on. Nothing was sent, nothing is lost.", [error.detail]
+        )
+    if isinstance(error, KeyReused):
+        return Banner(
+            "amber",
+            "warn",
+            "This form was sent before, with something else in it.",
+            ["Nothing was sent this time; send it again to start another run."],
         )
     if isinstance(error, AlreadyTerminal):
         return Banner("amber", "info", error.detail)

@@ -16,6 +16,7 @@ THEMES = ("light", "dark")
 PLACES = {
     "approval": "inbox",
     "run": "runs",
+    "workflow": "workflows",
     "token": "tokens",
     "sessions": "account",
     "password": "account",
@@ -26,7 +27,6 @@ PLACES = {
     "settings": "members",
     "notification": "notifications",
     "webhook": "webhooks",
-    "workflow": "workflows",
     "delivery": "deliveries",
 }
 

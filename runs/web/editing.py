@@ -102,7 +102,7 @@ def read(approval: Approval, post: Post) -> Typed:
         if "edit" not in action["allowed"]:
             continue
         if f"json:{key}" in post:
-            found = _parse(post[f"json:{key}"])
+            found = parsed(post[f"json:{key}"])
         elif post.get("mode") == "form" and fields.drawable(action["args"], action["schema"]):
             found = filling.read(action["args"], action["schema"], action["editable"], sent(post, number))
         else:
@@ -192,7 +192,7 @@ def drawn_anew(post: Post) -> dict[str, str] | None:
 # ---- inside
 
 
-def _parse(text: str) -> filling.Read:
+def parsed(text: str) -> filling.Read:
     try:
         return filling.Read(canonical.parse(text), [])
     except InvalidJson as error:
@@ -242,11 +242,11 @@ def _action(
         fields=drawn,
         text=text,
         editable_words=words.listing([pretty.pointer_words(path) for path in action["editable"]]),
-        errors=_found(problems, drawn) if mode == "form" else pointing.found_in(text, problems),
+        errors=beside(problems, drawn) if mode == "form" else pointing.found_in(text, problems),
     )
 
 
-def _found(problems: Sequence[Problem], drawn: Sequence[fields.Field]) -> list[pointing.Found]:
+def beside(problems: Sequence[Problem], drawn: Sequence[fields.Field]) -> list[pointing.Found]:
     """What no field shows: it concerns the whole, or something that has no field."""
     shown = {error for field in drawn for one in field.all() for error in one.errors}
     return [

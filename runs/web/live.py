@@ -15,10 +15,10 @@ from django.http import HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from runs import queries, store
+from runs import queries, runlists, store
 from runs.dispatch import person_key
 from runs.errors import HitlError, NotSignedIn
-from runs.web import dashboard, inbox, run_page
+from runs.web import dashboard, inbox, run_page, runs
 from runs.web.door import Request, enter
 
 State = Callable[..., dict[str, Any]]
@@ -58,8 +58,12 @@ def run_state(request: Request, run_id: UUID) -> dict[str, Any]:
 
 @_answers
 def runs_state(request: Request) -> dict[str, Any]:
-    project = request.actor.project.pk
-    return {"listen": str(project), "mark": queries.runs_mark(project), "tell": {}}
+    at = runs.At.of(request)
+    return {
+        "listen": str(request.actor.project.pk),
+        "mark": runlists.mark(at.rows(request).rows),
+        "tell": {},
+    }
 
 
 @_answers

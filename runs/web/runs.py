@@ -1,7 +1,8 @@
-"""The list of runs. The page of one is in `run`, what people do to it in `steering` and `keeping`."""
+"""The list of runs. The page of one is in `run`, verbs for many in `bulk`, what people do to one in `steering` and `keeping`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -10,126 +11,206 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import queries, sights, store
+from runs import policies, queries, runlists, saved, sights, store
 from runs.engine.redaction import Sight
-from runs.models import Run
+from runs.models import Run, SavedView
+from runs.runlists import Listing, Place, RunFilter
 from runs.templatetags import words
-from runs.web import run_page, sentence, signs
+from runs.web import filters, sentence, signs
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
+from runs.web.queue import Chip, View
+from runs.web.run_page import Link
 
 ROWS: Final = 50
-STEPS: Final = 400
-CHECKPOINTS: Final = 200
-EVENTS: Final = 100
-LINES: Final = 100
-VIEWS: Final = {
-    "": "All",
-    "running": "Running",
-    "waiting": "Waiting",
-    "paused": "Paused",
-    "completed": "Completed",
-    "failed": "Failed",
-    "cancelled": "Cancelled",
+VIEWS: Final[dict[str, RunFilter]] = {
+    "All": RunFilter(),
+    "Running": RunFilter(status="running"),
+    "Waiting for people": RunFilter(waiting_for="approval"),
+    "Waiting for time": RunFilter(waiting_for="timer"),
+    "Retrying": RunFilter(status="retrying"),
+    "Stalled": RunFilter(status="stalled"),
+    "Needs migration": RunFilter(waiting_for="needs_migration"),
+    "Paused": RunFilter(status="paused"),
+    "Failed": RunFilter(status="failed"),
+    "Completed": RunFilter(status="completed"),
+    "Cancelled": RunFilter(status="cancelled"),
 }
 
 
-# ---- the list
+@dataclass(frozen=True, slots=True)
+class At:
+    """Which part of which list an address asks for."""
+
+    which: RunFilter
+    before: Place | None = None
+    after: Place | None = None
+
+    @classmethod
+    def of(cls, request: Request) -> At:
+        """What the address cannot mean is left out: a link of yesterday still leads somewhere."""
+        told = {name: request.GET[name] for name in request.GET}
+        return cls(RunFilter.of(told), _place(told.get("older_than", "")), _place(told.get("newer_than", "")))
+
+    def rows(self, request: Request) -> Listing:
+        return runlists.page(
+            request.actor.project.pk, self.which, before=self.before, after=self.after, limit=ROWS
+        )
+
+    @property
+    def query(self) -> str:
+        """As an address says it, with its question mark; what an open page is kept up to date with."""
+        ends = {"older_than": self.before, "newer_than": self.after}
+        told = {**self.which.as_dict(), **{name: _text(place) for name, place in ends.items() if place}}
+        return f"?{urlencode(told)}" if told else ""
 
 
 @page()
 def index(request: Request) -> HttpResponse:
-    status = request.GET.get("status", "")
-    status = status if status in VIEWS or status in signs.RUN else ""
-    workflow = request.GET.get("workflow", "")
-    after = _after(request)
-    version = request.GET.get("version", "")
-    stuck = request.GET.get("waiting_for") == store.NEEDS_MIGRATION
-    found = queries.runs(
-        request.actor.project.pk,
-        status=status or None,
-        workflow=workflow or None,
-        version=version or None,
-        without_code=stuck,
-        after=after,
-        limit=ROWS,
-    )
-    told = {"workflow": workflow, "version": version}
-    only = {**told, "waiting_for": store.NEEDS_MIGRATION if stuck else ""}
+    at = At.of(request)
+    found = at.rows(request)
+    mark = runlists.mark(found.rows)  # before what is hidden is taken out
     now = store.now()
     live = queries.live([run.pk for run in found.rows])
+    sight_of = sights.of_many(request.actor)
     for run in found.rows:
-        _hide(request, run, live[run.pk])
+        hide(run, live[run.pk], sight_of(run))
+    values, told = runlists.terms(found.rows), at.which.as_dict()
     shown = {
-        "mark": queries.runs_mark(request.actor.project.pk),
-        "rows": [_row(run, live[run.pk], now) for run in found.rows],
-        "views": [
-            *(
-                run_page.Link(word, _list_url(status=key, **told), key == status and not stuck)
-                for key, word in VIEWS.items()
-            ),
-            run_page.Link(
-                "Needs migration", _list_url(**{**told, "waiting_for": store.NEEDS_MIGRATION}), stuck
-            ),
-        ],
-        "version": version,
-        "stuck": stuck,
-        "status": status,
-        "workflow": workflow,
-        "workflows": queries.workflow_names(),
-        "older": _older(found, status=status, **only),
-        "newest": _list_url(status=status, **only) if after else "",
-        "here": request.get_full_path(),
-        "bulk": _bulk_links(status=status, workflow=workflow)
-        if found.rows and not stuck and not version
-        else [],
-        "nothing": "No run is like this."
-        if status or workflow or version or stuck or after
-        else "No run was submitted yet.",
+        "mark": mark,
+        "query": at.query,
+        "rows": [_row(run, live[run.pk], values.get(run.pk, {}), now) for run in found.rows],
+        "count": _count(request, at, found),
+        "newer": _beside(at, after=found.rows[0]) if found.rows and found.newer else "",
+        "older": _beside(at, before=found.rows[-1]) if found.rows and found.older else "",
+        "newest": url_of(at.which) if at.before or at.after else "",
+        "full": found.older,
+        "here": reverse("runs") + at.query,
+        "narrowed": bool(told),
+        "save": f"{reverse('views')}?{urlencode({'page': 'runs', **told})}",
+        "saved_of": "runs",
+        "verbs": signs.BULK,
+        "exports": _exports(at.which),
+        "may_start": policies.can_submit(request.actor),
+        "nothing": _nothing(at),
+        "saved": [_saved(view, at.which) for view in saved.of(request.actor, "runs")],
+        **_narrowing(at.which),
     }
     return drawn(request, {"page": shown, "now": now}, "runs/runs.html", "runs/_runs.html")
 
 
-def _hide(request: Request, run: Run, live: queries.Live) -> Sight:
-    """What is hidden from this reader is taken out of what was read."""
-    sight = sights.of(request.actor, run)
+def url_of(which: RunFilter) -> str:
+    told = which.as_dict()
+    return reverse("runs") + (f"?{urlencode(told)}" if told else "")
+
+
+def hide(run: Run, live: queries.Live, sight: Sight) -> None:
+    """What is hidden from a reader is taken out of what was read."""
     sights.run(run, sight)
     sights.live(live.steps, live.approvals, sight)
     return sight
 
 
-def _row(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
+# ---- what is shown
+
+
+def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) -> dict[str, Any]:
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
     nodes = list(dict.fromkeys(step.node for step in live.steps))
     at = words.listing(nodes) or (
         "end" if run.status == "completed" else str((run.error or {}).get("step", ""))
     )
-    return {"run": run, "sentence": said, "node": at}
+    labels = [
+        Chip(name, value, url_of(RunFilter(label=f"{name}={value}"))) for name, value in run.labels.items()
+    ]
+    fields = [
+        Chip(name, value, url_of(RunFilter(state=f"{name}={value}")))
+        for name, value in values.items()
+        if run.labels.get(name) != value  # a label says it already
+    ]
+    return {"run": run, "sentence": said, "node": at, "found_by": [*labels, *fields]}
 
 
-def _list_url(**parameters: str) -> str:
-    told = {key: value for key, value in parameters.items() if value}
-    return reverse("runs") + (f"?{urlencode(told)}" if told else "")
+def _narrowing(which: RunFilter) -> dict[str, Any]:
+    """Tabs, chips and the form: three ways to say the same filter."""
+    rest = replace(which, status="", waiting_for="")
+    views = [
+        View(word, url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)), _is(which, view))
+        for word, view in VIEWS.items()
+    ]
+    tab = next((view for view in VIEWS.values() if view != RunFilter() and _is(which, view)), None)
+    left = rest if tab else which
+    return {
+        "views": views,
+        "which": which,
+        "chips": filters.chips(
+            left, url=lambda name: url_of(replace(which, **{name: filters.nothing(name)}))
+        ),
+        "filters": filters.fields(which),
+        "carried": {name: value for name, value in which.as_dict().items() if name not in filters.SHOWN},
+    }
 
 
-def _bulk_links(**told: str) -> list[run_page.Link]:
-    """What can be done to all runs that match; a page says first to how many."""
-    said = {key: value for key, value in told.items() if value}
+def _saved(view: SavedView, which: RunFilter) -> View:
+    kept = RunFilter.of(view.query)
+    return View(view.name, url_of(kept), kept == which, shared=view.team_id is not None)
+
+
+def _is(which: RunFilter, view: RunFilter) -> bool:
+    return (which.status, which.waiting_for) == (view.status, view.waiting_for)
+
+
+def _count(request: Request, at: At, found: Listing) -> str:
+    """How many match: those that are shown, if that is all of them, else counted to a thousand."""
+    if not found.newer and not found.older:
+        return str(len(found.rows))
+    count = runlists.count(request.actor.project.pk, at.which)
+    return f"{runlists.COUNTED:,}+" if count > runlists.COUNTED else f"{count:,}"
+
+
+def _nothing(at: At) -> str:
+    if at.before or at.after:
+        return "There are no runs beyond these."
+    return "No run is like this." if at.which.as_dict() else "No run was submitted yet."
+
+
+def _exports(which: RunFilter) -> list[Link]:
+    told = which.as_dict()
+    for mine, theirs in (("version", "workflow_version"),):
+        if mine in told:
+            told[theirs] = told.pop(mine)
+    for name in ("created_from", "created_until"):
+        moment = getattr(which, name)
+        if moment:
+            told[name] = moment.astimezone(UTC).isoformat()
+    address = reverse("api runs/export")
     return [
-        run_page.Link(word, f"{reverse('runs-bulk')}?{urlencode({'verb': verb, **said})}")
-        for verb, word in signs.BULK.items()
+        Link(word, f"{address}?{urlencode({**told, 'format': kind})}")
+        for word, kind in (("CSV", "csv"), ("JSON", "json"))
     ]
 
 
-def _older(found: queries.Page[Run], **told: str) -> str:
-    if not found.more:
-        return ""
-    last = found.rows[-1]
-    return _list_url(**told, before=f"{last.created_at.timestamp():.6f}", id=str(last.pk))
+# ---- where a page begins
 
 
-def _after(request: Request) -> tuple[datetime, UUID] | None:
+def _beside(at: At, *, before: Run | None = None, after: Run | None = None) -> str:
+    place = At(
+        at.which,
+        before=runlists.place_of(before) if before else None,
+        after=runlists.place_of(after) if after else None,
+    )
+    return reverse("runs") + place.query
+
+
+def _text(place: Place) -> str:
+    moment, last = place
+    return f"{moment.astimezone(UTC).isoformat()}.{last.hex}"
+
+
+def _place(text: str) -> Place | None:
+    moment, _, last = text.rpartition(".")
     try:
-        return datetime.fromtimestamp(float(request.GET["before"]), UTC), UUID(request.GET["id"])
-    except (KeyError, ValueError, OverflowError):
+        found = datetime.fromisoformat(moment)
+        return (found, UUID(last)) if found.tzinfo else None
+    except ValueError:
         return None

@@ -1,25 +1,18 @@
-"""Pages of time travel: fork, two checkpoints side by side, names of branches, one verb for many runs."""
+"""Pages of time travel: fork, two checkpoints side by side, names of branches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
 from django.urls import reverse
 
-from runs import operations, policies, queries, sights, store
-from runs.errors import BadRequest, HitlError
-from runs.operations import Bulk, Item, Order
-from runs.queries import RunFilter
+from runs import operations, policies, queries, sights
+from runs.errors import HitlError
 from runs.templatetags import words
-from runs.web import once, run_page, signs
-from runs.web.door import Request, page, see_other
+from runs.web import once, run_page
+from runs.web.door import Request, see_other
 from runs.web.sheet import draw, sheet
 from runs.web.stating import (
     changes_of,
@@ -94,95 +87,3 @@ def label(request: Request, run_id: UUID, no: int) -> HttpResponse:
     named = f"Branch {no} is called {branch.label}." if branch.label else f"Branch {no} has no name."
     messages.success(request, named)
     return see_other(once.remember(request, reverse("run-branches", args=[run_id])))
-
-
-# ---- one verb for many runs
-
-
-@dataclass(frozen=True, slots=True)
-class BulkRow:
-    item: Item
-    sign: signs.Sign
-
-
-def bulk_again(request: Request, error: HitlError) -> HttpResponse:
-    return _bulk_page(request, request.POST, error=error)
-
-
-@page(methods="GET POST", refused=bulk_again)
-def bulk(request: Request) -> HttpResponse:
-    """GET: how many, which, and which would be refused. POST: do it to those that were shown, and say what came of each."""
-    if request.method != "POST":
-        return _bulk_page(request, request.GET)
-    order, ids = _order(request.POST), _ids(request)
-    if not ids:
-        raise BadRequest("No run is chosen.")
-    result = operations.bulk(
-        actor=request.actor, order=order, which=RunFilter(ids=ids), dry=False, expect=ids
-    )
-    shown = {"verb": order.verb, "word": signs.BULK[order.verb], **_rows(result)}
-    return render(request, "runs/bulk_done.html", {"page": shown, "now": store.now()})
-
-
-def _bulk_page(request: Request, told: Mapping[str, str], *, error: HitlError | None = None) -> HttpResponse:
-    order = _order(told)
-    which = RunFilter(status=told.get("status", ""), workflow=told.get("workflow", ""))
-    asks = order.verb != "rewind" or bool(order.node) or order.checkpoint is not None
-    result = Bulk([], None, dry=True)
-    if asks:
-        looked = Order(order.verb, order.reason or "a look", order.checkpoint, order.node, order.calls)
-        after = told.get("after", "")
-        result = operations.bulk(
-            actor=request.actor,
-            order=looked,
-            which=which,
-            dry=True,
-            after=_uuid(after),
-        )
-    said = {key: told[key] for key in ("status", "workflow", "node", "checkpoint", "calls") if told.get(key)}
-    more = {"verb": order.verb, **said, "after": str(result.next)}
-    shown = {
-        "verb": order.verb,
-        "word": signs.BULK[order.verb],
-        "status": which.status,
-        "workflow": which.workflow,
-        "order": order,
-        "asks": asks,
-        "next": f"{reverse('runs-bulk')}?{urlencode(more)}" if result.next else "",
-        "reason": told.get("reason", ""),
-        **_rows(result),
-    }
-    return draw(request, "runs/bulk.html", shown, error)
-
-
-def _rows(result: Bulk) -> dict[str, Any]:
-    return {
-        "done": [BulkRow(item, signs.RUN[item.run.status]) for item in result.done],
-        "refused": [BulkRow(item, signs.RUN[item.run.status]) for item in result.refused],
-    }
-
-
-def _order(told: Mapping[str, str]) -> Order:
-    verb, text = told.get("verb", ""), told.get("checkpoint", "").strip()
-    if verb not in signs.BULK:
-        raise BadRequest(f"Many runs at once can be told to {words.listing(list(signs.BULK))}.")
-    no = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
-    rewinds = verb == "rewind"
-    return Order(
-        verb,
-        told.get("reason", ""),
-        no if rewinds else None,
-        told.get("node", "").strip() if rewinds else "",
-        "again" if rewinds and told.get("calls") == "again" else "reuse",
-    )
-
-
-def _ids(request: Request) -> list[UUID]:
-    return [found for text in request.POST.getlist("run") if (found := _uuid(text))]
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None

@@ -133,7 +133,8 @@ def index(request: Request) -> HttpResponse:
         "workflows": [
             {"name": name, "title": _title(name), "rows": [row_of(version) for version in versions]}
             for name, versions in found.items()
-        ]
+        ],
+        "startable": {flow.name for flow in workflows.every()} if policies.can_submit(request.actor) else (),
     }
     return render(request, "workflows/index.html", {"page": shown, "now": store.now()})
 

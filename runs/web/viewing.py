@@ -17,7 +17,13 @@ from runs.web.door import Request
 from runs.web.sheet import Done, draw, fields_of, forms
 
 PLACES: Final = {"inbox": "inbox", "runs": "runs"}  # the list that each is a view of
-NOT_KEPT: Final = ("page", "after", "choose", "before", "id")  # where one is in a list is no part of it
+NOT_KEPT: Final = (
+    "page",
+    "after",
+    "choose",
+    "older_than",
+    "newer_than",
+)  # where one is in a list is no part of it
 
 
 def _index(request: Request, *, error: HitlError | None = None) -> HttpResponse:

@@ -19,8 +19,8 @@
     const count = boxes().filter((box) => box.checked).length;
     const choosing = one("[data-rows]").classList.contains("choosing");
     bar.hidden = !choosing;
-    one("button", bar).disabled = !count;
-    one("[data-said-chosen]", bar).textContent = count ? `${count} chosen` : "Choose several";
+    if (!bar.dataset.none) one("button", bar).disabled = !count;
+    one("[data-said-chosen]", bar).textContent = count ? `${count} chosen` : bar.dataset.none || "Choose several";
   }
 
   function choose(box, { range = false } = {}) {

@@ -46,7 +46,9 @@
       if (!out) show("");
       return;
     }
-    const source = new EventSource(`${place.dataset.live}?after=${encodeURIComponent(place.dataset.after || "")}`);
+    const address = new URL(place.dataset.live, location.href);
+    address.searchParams.set("after", place.dataset.after || "");
+    const source = new EventSource(address);
     stream = { place, source, since: 0 };
     source.onopen = () => {
       if (stream) stream.since = performance.now();

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
 from tests.browser.asks import asked, listed, outcomes, path, state
+from tests.browser.conftest import Opens
 
 
 def focused(page: Page) -> str:
@@ -110,3 +113,25 @@ def test_every_control_of_the_card_is_reached_by_tab_in_reading_order(site: Site
         if "Respond" in order:
             break
     assert order == ["Approve", "Edit", "Reject", "Respond"]
+
+
+def test_runs_are_chosen_and_searched_for_by_keys(site: Site, opens: Opens) -> None:
+    runs = [asked(site, title=f"Choose {number}")[0] for number in range(3)]
+    page = opens("olga").page
+    page.goto("/runs/?status=waiting")
+    bar = page.locator("[data-chosen]")
+    expect(bar).to_contain_text("All that match")
+    for key in ("j", "x", "j", "j", "Shift+X"):
+        page.keyboard.press(key)
+    expect(bar).to_contain_text("3 chosen")
+    bar.get_by_role("button", name="Pause…").click()
+    expect(page.get_by_role("heading", name="Pause 3 runs")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile(r"/runs/\?status=waiting$"))
+    page.keyboard.press("/")
+    page.keyboard.type(f"R-{runs[0][:8]}")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-row]")).to_have_count(1)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(f"/runs/{runs[0]}/"))

@@ -68,7 +68,7 @@ def test_many_runs_are_cancelled_after_a_look_without_script(site: Site, opens: 
     run_ids = [asked(site, title=f"Cancel me {n}")[0] for n in range(2)]
     page = opens("olga", java_script_enabled=False).page
     page.goto("/runs/?status=waiting")
-    page.get_by_role("link", name="Cancel…").click()
+    page.get_by_role("button", name="Cancel…").click()
     expect(page.get_by_role("heading", name=re.compile(r"^Cancel \d+ runs$"))).to_be_visible()
     for run_id in run_ids:
         expect(page.locator(f'a[href="/runs/{run_id}/"]')).to_be_visible()

@@ -103,7 +103,7 @@ class Api:
 
 def checked(method: str, address: str, response: Any) -> Reply:
     """The reply, after it was found to be what the description says."""
-    text = response.content.decode()
+    text = response.getvalue().decode()
     assert response.headers["Content-Type"].partition(";")[0] in (
         "application/json",
         "application/problem+json",
@@ -137,7 +137,10 @@ def description() -> dict[str, Any]:
 def described(method: str, address: str) -> dict[str, Any] | None:
     """The operation of the description that answers this request, if there is one."""
     path = address.partition("?")[0].rstrip("/")
-    for template, methods in description()["paths"].items():
+    paths = sorted(
+        description()["paths"].items(), key=lambda one: "{" in one[0]
+    )  # as routes: a word before any word
+    for template, methods in paths:
         if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path):
             found: dict[str, Any] | None = methods.get("get" if method == "HEAD" else method.lower())
             return found

@@ -57,7 +57,7 @@ def test_runs_are_rewound_to_a_node(house: House, olga: Api, parked: list[Run]) 
         ({"verb": "erase"}, 400, "bad_request"),
         ({"verb": "rewind", "checkpoint": 0}, 422, "reason_required"),
         ({"verb": "rewind", "reason": "x"}, 400, "bad_request"),
-        ({"verb": "cancel", "filter": {"state": "x"}}, 400, "unknown_field"),
+        ({"verb": "cancel", "filter": {"colour": "x"}}, 400, "unknown_field"),
         ({"verb": "cancel", "filter": {"status": "odd"}}, 400, "bad_request"),
         ({"verb": "cancel", "filter": {"created_from": "2026-01-01T00:00:00"}}, 400, "bad_request"),
         ({"verb": "cancel", "filter": {"ids": ["x"]}}, 400, "bad_request"),

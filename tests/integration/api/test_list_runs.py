@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from runs import operations
 from runs.models import Run
 from tests.integration.api.conftest import Api, House, pages
 from tests.sizes import size
@@ -82,8 +85,8 @@ def test_a_parameter_that_is_unknown_or_impossible_is_refused(
 
 def test_a_refused_parameter_says_what_would_be_right(shop: Api) -> None:
     assert (
-        "status, workflow, workflow_version, waiting_for, limit, cursor"
-        in shop.get("runs?x=1").body["errors"][0]["message"]
+        "q, status, waiting_for, workflow, workflow_version, queue"
+        in (shop.get("runs?x=1").body["errors"][0]["message"])
     )
     assert "queued" in shop.get("runs?status=x").body["errors"][0]["message"]
 
@@ -101,3 +104,56 @@ def test_a_page_costs_three_queries_whatever_it_holds(
         house.submit("echo")
     with django_assert_num_queries(3):  # token, member, runs
         shop.get("runs")
+
+
+def test_a_list_takes_the_filters_of_the_page(house: House, shop: Api) -> None:
+    run = operations.submit(
+        actor=house.shop, workflow="echo", input={}, labels={"shop": "berlin", "note": "a=b"}
+    ).run
+    house.submit("echo")
+    moment = quote(run.created_at.isoformat())
+    for query in (
+        "label=shop%3Dberlin",
+        "label=note%3Da%3Db",
+        "label=berlin",
+        "q=Berlin",
+        f"q=R-{run.pk.hex[:8]}",
+        f"created_until={quote((run.created_at + timedelta(microseconds=1)).isoformat())}",
+        f"label=berlin&requester=shop&started=hour&queue=runs&created_from={moment}",
+    ):
+        assert ids(shop.get(f"runs?{query}")) == [str(run.pk)], query
+    for query in (
+        "label=shop%3Dmunich",
+        "status=retrying",
+        "waiting_for=slot&label=berlin",
+        "error=x",
+        "limit_key=x",
+    ):
+        assert ids(shop.get(f"runs?{query}")) == [], query
+    for query in ("created_from=2026-01-01T00:00:00", "started=year", "waiting_for=tea", f"q={'x' * 401}"):
+        assert shop.get(f"runs?{query}").status == 400, query
+
+
+def test_an_export_is_every_page_of_the_list(
+    house: House, shop: Api, outsider: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runs.runlists.AT_ONCE", 2)
+    made = {str(house.submit("echo").pk) for _ in range(5)}
+    whole = shop.get("runs/export").body
+    listed = shop.get("runs").body["items"]
+    assert [{**item, "searchable": {}} for item in listed] == whole["items"]
+    assert ({run["id"] for run in whole["items"]}, whole["next"]) == (made, None)
+    assert outsider.get("runs/export").body["items"] == []
+    assert shop.get("runs/export?format=pdf").status == 400
+
+
+def test_an_export_that_is_cut_says_where_it_goes_on(
+    house: House, shop: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runs.api.exports.EXPORTED", 2)
+    for _ in range(3):
+        house.submit("echo")
+    first = shop.get("runs/export").body
+    rest = shop.get(f"runs/export?cursor={first['next']}").body
+    assert (len(first["items"]), len(rest["items"]), rest["next"]) == (2, 1, None)
+    assert not set(map(str, first["items"])) & set(map(str, rest["items"]))

@@ -13,7 +13,7 @@ from runs.engine import Workflow
 from runs.errors import BadRequest, Busy, NotFound, ReasonRequired, SelectionChanged
 from runs.models import Branch, Run, Step
 from runs.operations import Bulk, Order
-from runs.queries import RunFilter
+from runs.runlists import RunFilter
 from tests.integration.core.conftest import House, by_sql, history_is_whole, make_house, pay_flow
 from tests.kit.racing import holding
 

@@ -10,7 +10,7 @@ import pytest
 from runs import operations
 from runs.errors import FieldNotEditable
 from runs.models import Run
-from runs.queries import RunFilter
+from runs.runlists import RunFilter
 from tests.integration.core.conftest import House, open_approval, state_of
 from tests.kit.guides import shown
 

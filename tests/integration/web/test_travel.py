@@ -154,8 +154,18 @@ def test_two_branches_are_held_side_by_side(house: House, sale: Run, client_of: 
 def test_many_runs_are_looked_at_and_then_done(house: House, sale: Run, client_of: ClientOf) -> None:
     parked = [house.parked("sale")[0] for _ in range(3)]
     olga = client_of(house.olga)
-    assert "/runs/bulk/?verb=cancel" in olga.get("/runs/").content.decode()
-    assert "/runs/bulk/?verb=cancel&amp;status=waiting" in olga.get("/runs/?status=waiting").content.decode()
+    form = re.search(
+        r'<form[^>]*action="/runs/bulk/".*?</form>',
+        olga.get("/runs/?status=waiting").content.decode(),
+        re.DOTALL,
+    )
+    assert form is not None
+    for told in (
+        'name="status" value="waiting"',
+        'name="verb" value="cancel"',
+        f'name="run" value="{parked[0].pk}"',
+    ):
+        assert told in form[0], told
     page = olga.get("/runs/bulk/?verb=cancel&workflow=sale")
     assert "3 would be done and 1 refused" in text_of(page)
     chosen = re.findall(r'name="run" value="([^"]+)"', page.content.decode())
