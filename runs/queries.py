@@ -272,7 +272,7 @@ def _digest(rows: Iterable[Any]) -> str:
     return hashlib.sha256(repr(list(rows)).encode()).hexdigest()[:16]
 
 
-def newest_first(rows: QuerySet[Row], after: tuple[datetime, UUID] | None, limit: int) -> Page[Row]:
+def newest_first(rows: QuerySet[Kept], after: tuple[datetime, UUID] | None, limit: int) -> Page[Kept]:
     """Rows after a place of a list that has the newest first. One query."""
     return Page.of(older_than(rows, after).order_by("-created_at", "-id"), limit)
 

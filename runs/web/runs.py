@@ -108,7 +108,6 @@ def hide(run: Run, live: queries.Live, sight: Sight) -> None:
     """What is hidden from a reader is taken out of what was read."""
     sights.run(run, sight)
     sights.live(live.steps, live.approvals, sight)
-    return sight
 
 
 # ---- what is shown

@@ -18,7 +18,7 @@
     for (const box of boxes()) box.checked = chosen.has(box.value);
     const count = boxes().filter((box) => box.checked).length;
     const choosing = one("[data-rows]").classList.contains("choosing");
-    bar.hidden = !choosing;
+    bar.hidden = !choosing || !boxes().length;
     if (!bar.dataset.none) one("button", bar).disabled = !count;
     one("[data-said-chosen]", bar).textContent = count ? `${count} chosen` : bar.dataset.none || "Choose several";
   }

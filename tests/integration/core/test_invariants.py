@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from runs import errors, invariants, operations, roster
+from runs import errors, invariants, operations
 from runs.engine import Workflow, canonical
 from runs.invariants import Look
 from runs.models import Approval, AuditEntry, Message, Notice, OperationalNote, Run, Step, Wait
@@ -165,7 +165,7 @@ def test_badge_list_and_rights_agree_for_everybody(house: House, flow: Workflow)
     _, later = house.parked("pay", x=2)
     house.answer(later, "reject")
     for actor in (house.frida, house.felix, house.olga, house.vera):
-        inbox = invariants.inbox_of(actor, roster.asked(actor))
+        inbox = invariants.inbox_of(actor)
         assert inbox.agrees, (actor.user, inbox)
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
 from django.test import Client
+from pydantic import BaseModel
 
 from runs import operations, workflows
-from runs.engine import Action, Ask, Workflow
+from runs.engine import Action, Ask, Sensitive, Workflow
 from runs.live import onlooking
 from runs.models import Approval, SavedView, Team
 from runs.policies import Actor
@@ -237,3 +238,28 @@ def test_several_are_chosen_from_the_list_and_looked_at_together(
     assert [str(one.pk) in chosen for one in (*low, high)] == [True, False, True, True]
     assert chosen.count('name="approval"') == 2
     assert "is not said to be of low risk, or cannot be undone" in chosen
+
+
+class Payee(BaseModel):
+    iban: Annotated[str, Sensitive("operator")]
+
+
+def test_what_is_hidden_stays_so_where_several_are_decided(
+    house: House, define: Define, client_of: ClientOf
+) -> None:
+    flow = define("payees", state=Payee)
+
+    @flow.approval(reviewers=["finance"])
+    def ask(state: Payee, ctx: Any) -> Ask:
+        action = Action("tag", {"iban": state.iban}, schema=Payee, effect="reversible", risk="low")
+        return Ask(action, title=f"Tag {state.iban}")
+
+    workflows.register(flow)
+    made = [house.parked("payees", iban=f"DE0212030000{n}")[1] for n in range(2)]
+    client = client_of(house.felix)
+    page = text(client, "/inbox/together/")
+    sent = [f"{one.pk} {one.version} {one.digest}" for one in made]
+    assert all(one in page for one in sent)
+    looked = client.post("/inbox/together/", {"approval": sent, "word": "approve"}).content.decode()
+    assert "Approve 2 approvals?" in looked
+    assert "DE0212030000" not in page + looked
