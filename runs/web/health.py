@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from django.http import HttpResponse
@@ -18,7 +19,7 @@ from runs.watching import Stuck
 from runs.web.door import Request, page
 from runs.web.sheet import Done, draw, forms
 
-BUTTONS = {
+BUTTONS: Final = {
     "rewind": "Rewind to its head",
     "close": "Close what is left",
     "move": "Put it there",

@@ -24,6 +24,7 @@ from runs.models import (
     RetentionPolicy,
     Run,
     ServiceBeat,
+    Statistic,
     Wait,
     WorkerChild,
 )
@@ -217,7 +218,7 @@ def test_chores_clear_what_is_old_and_spare_what_is_held(house: House, flow: Wor
         "INSERT INTO runs_session (session_key, session_data, expire_date) VALUES ('l', '', now() + interval '1 day')"
     )
     fresh = operations.keep_house().as_dict()
-    assert [fresh[chore.name] for chore in keeping.CHORES] == [0] * 8 + [1]
+    assert [fresh[chore.name] for chore in keeping.CHORES] == [0] * 9 + [1]
     assert by_sql("SELECT * FROM runs_session") == 1
     for table, column in (
         ("operationalnote", "at"),
@@ -233,6 +234,22 @@ def test_chores_clear_what_is_old_and_spare_what_is_held(house: House, flow: Wor
     assert OperationalNote.objects.get().run_id == held.pk
     assert set(Wait.objects.values_list("run_id", flat=True)) == {held.pk}
     assert {entry.verb for entry in AuditEntry.objects.all()} == {"hold"}
+
+
+def test_hours_of_the_statistics_go_before_days(house: House, flow: Workflow) -> None:
+    for grain, days in (("hour", 39), ("hour", 41), ("day", 399), ("day", 401)):
+        at = store.now() - timedelta(days=days)
+        told = {"kind": "begun", "workflow": "pay", "name": "", "count": 1}
+        Statistic.objects.create(project=house.project, grain=grain, at=at, **told)
+    assert operations.keep_house().statistics == 2
+    kept = Statistic.objects.order_by("at").values_list("grain", flat=True)
+    assert list(kept) == ["day", "hour"]
+
+
+def test_the_housekeeping_counts(house: House, flow: Workflow) -> None:
+    assert tasks.count.name == app.conf.beat_schedule["statistics"]["task"]
+    tasks.count()
+    assert ServiceBeat.objects.filter(name=operations.STATISTICS_BEAT).exists()
 
 
 def test_an_open_wait_and_an_executing_worker_are_no_chores(house: House, flow: Workflow) -> None:

@@ -30,6 +30,7 @@ from runs.models import (
     Signal,
     Slot,
     Snooze,
+    Statistic,
     Step,
     Stop,
     Team,
@@ -135,6 +136,9 @@ REFUSED: dict[str, list[str]] = {
     ],
     "absence_ends_after": ["UPDATE runs_absence SET ends_at = starts_at"],
     "absence_somebody_else": ["UPDATE runs_absence SET substitute_id = user_id"],
+    "statistic_grain_known": ["UPDATE runs_statistic SET grain = 'week'"],
+    "statistic_kind_known": ["UPDATE runs_statistic SET kind = 'other'"],
+    "counted_once": ["INSERT INTO runs_counted VALUES (2, now())"],
 }
 TWICE: dict[str, Callable[[], models.Model]] = {
     "wait_open_once": lambda: Wait.objects.filter(closed_at=None)[0],
@@ -155,6 +159,7 @@ TWICE: dict[str, Callable[[], models.Model]] = {
     "delivery_once_a_person": lambda: Delivery.objects.filter(endpoint=None)[0],
     "attempt_once": lambda: Attempt.objects.all()[0],
     "notice_once": lambda: Notice.objects.all()[0],
+    "statistic_once": lambda: Statistic.objects.all()[0],
     "preference_once": lambda: Preference.objects.all()[0],
     "runs_event_pkey": lambda: Event.objects.all()[0],
     "runs_checkpoint_pkey": lambda: Checkpoint.objects.all()[0],
@@ -232,6 +237,8 @@ def lived(house: House, define: Define) -> None:
         ends_at=store.now() + timedelta(days=1),
     )
     Vote.objects.filter(approval=open_one).update(in_place_of=house.felix.user)
+    told = {"grain": "day", "kind": "begun", "workflow": "pay", "name": "", "count": 1}
+    Statistic.objects.create(project=house.project, at=store.now(), **told)
 
 
 def test_rows_that_contradict_themselves_are_refused(lived: None) -> None:

@@ -44,6 +44,8 @@ def addresses(approval: Approval) -> dict[str, str]:
         "invitation_id": "00000000-0000-4000-8000-000000000000",
         "username": "frida",
         "name": "finance",
+        "rule": "ended",
+        "target": str(approval.run_id),
         "secret": "nobody-has-this-link",
         "endpoint_id": str(approval.pk),
         "delivery_id": str(approval.pk),
