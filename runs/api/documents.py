@@ -744,7 +744,7 @@ def usage_document(spent: Spent) -> UsageDocument:
 
 
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
-    """A run, whole. Reads what it stands at, what it asks of people, and its relations: eight queries at most, and two for
+    """A run, whole. Reads what it stands at, what it asks of people, and its relations: seven queries at most, and two for
     one that stands in line."""
     found, fault = queries.head_as_here(run)
     head = found.position if found else None

@@ -88,8 +88,8 @@ def test_a_run_costs_the_same_queries_whatever_it_holds(
     pay_flow(define("pays"))
     run, _ = house.parked("pays", x=[1] * 1000)
     with django_assert_num_queries(
-        10
-    ):  # token, member, run, position (2), usage, approvals with votes (2), children, forks; deciding asks teams
+        9
+    ):  # token, member, run, position, usage, approvals with votes (2), children, forks; deciding asks teams
         shop.get(f"runs/{run.pk}")
 
 
