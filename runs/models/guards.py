@@ -16,7 +16,7 @@ class CheckedWhenWritten(models.CheckConstraint):
 
     Postgres reads all CHECKs of a table anew in every statement that changes it. A run has ten about its status and its end,
     and a step's commit, which writes neither, spent a third of its time in the server on them. So they are triggers, on these
-    columns alone. The error is a CHECK's, with the same name. The condition names fields in lookups, none by F().
+    columns alone. The error is a CHECK's, with the same name.
     """
 
     def constraint_sql(self, model: type[models.Model] | None, schema_editor: Editor | None) -> str:

@@ -70,7 +70,7 @@ class Keeper:
     def listen(self, seconds: float) -> None:
         """Wait, but notice at once when the connection ends: raises `psycopg.Error` then.
 
-        A sweeper gives a free lock one second; polling as rarely as that would let it count the living among the dead.
+        A sweeper gives a free lock nearly a second; polling as rarely as that would let it count the living among the dead.
         """
         held = self._locked()
         ready, _, _ = select.select([held.fileno()], [], [], seconds)
@@ -129,7 +129,8 @@ def sweeping(lock: psycopg.Connection[Any]) -> Iterator[bool]:
 
 
 def suspect_children() -> list[int]:
-    """Children whose lock is free: newly seen ones are suspected, those suspected a second ago count as dead.
+    """Children whose lock is free: newly seen ones are suspected, those suspected a round ago count as dead. Rounds begin a
+    second apart, or nearly so.
 
     A restart of Postgres frees all locks at once; then everybody has a third of a lease to come back.
     """
@@ -149,7 +150,7 @@ def suspect_children() -> list[int]:
                 )
             ), dead AS (
               UPDATE runs_workerchild child SET gone_at = now()
-              FROM free WHERE child.id = free.id AND free.suspected_at < now() - interval '1 second'
+              FROM free WHERE child.id = free.id AND free.suspected_at < now() - interval '900 milliseconds'
                 AND child.suspected_at IS NOT NULL
               RETURNING child.id
             ), suspected AS (

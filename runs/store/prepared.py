@@ -1,8 +1,9 @@
 """The statements of the hot path, prepared once a connection and run by their names.
 
 A cursor reads a statement's text, chooses types for its parameters and looks for what it has prepared, every time anew. That
-costs more of a worker's processor than to send the statement and read the answer, so here libpq does only that. Values
-are written and read by psycopg all the same, and its errors are raised.
+costs more of a worker's processor than to send the statement and read the answer, so here libpq does only that. Values are
+written and read by psycopg all the same, and its errors are raised. Behind a pooler that keeps no prepared statements each
+is sent with its text (`HITL_PREPARE`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from typing import Any
 
 import psycopg
@@ -18,7 +19,9 @@ class Command(BaseCommand):
     help = "Looks once a second for what time and death have made due: takeovers, retries, approvals, lost hints."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--every", type=float, default=1.0, help="seconds between two rounds (default 1)")
+        parser.add_argument(
+            "--every", type=float, default=1.0, help="seconds from one round to the next (default 1)"
+        )
         parser.add_argument("--once", action="store_true", help="one round, then end")
 
     def handle(self, *args: Any, every: float, once: bool, **options: Any) -> None:
@@ -27,6 +30,7 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         lock: psycopg.Connection[Any] | None = None
         while not stop.is_set():
+            begun = time.monotonic()
             try:
                 lock = lock if lock and not lock.closed else store.own_connection()
                 operations.sweep(lock)
@@ -39,4 +43,5 @@ class Command(BaseCommand):
                 connection.close()
             if once:
                 break
-            stop.wait(every)
+            # From beginning to beginning: who is suspected in one round is known to be dead in the next, however long it took.
+            stop.wait(max(every / 4, every - (time.monotonic() - begun)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -27,6 +28,7 @@ from runs.models import (
     Preference,
     Removed,
     RetentionPolicy,
+    Run,
     Signal,
     Slot,
     Snooze,
@@ -38,6 +40,8 @@ from runs.models import (
     Wait,
     WorkflowVersion,
 )
+from runs.models.guards import CheckedWhenWritten
+from runs.sql import statement
 from tests.integration.core.conftest import person
 from tests.integration.store.conftest import Define, House, pay_flow
 
@@ -284,3 +288,14 @@ def test_every_constraint_is_tried() -> None:
         for constraint in model._meta.constraints
     }
     assert declared - told == set()
+
+
+def test_a_steps_commit_writes_nothing_that_is_checked_when_it_is_written() -> None:
+    """Otherwise it would pay for checks that look at a status which it leaves alone."""
+    changes = statement("commit_step").partition("UPDATE runs_run SET")[2].partition("WHERE")[0]
+    written = set(re.findall(r"^ +(\w+) =", changes, re.MULTILINE))
+    assert "head_hash" in written
+    checks = [check for check in Run._meta.constraints if isinstance(check, CheckedWhenWritten)]
+    assert len(checks) == 10
+    conditions = [check.condition for check in checks if isinstance(check.condition, models.Q)]
+    assert not written & {name for condition in conditions for name in condition.referenced_base_fields}
