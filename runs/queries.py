@@ -365,7 +365,7 @@ def signals(run_id: UUID, *, after: int, limit: int) -> Page[Signal]:
 
 
 def taken_signals(run: Run) -> set[int]:
-    """Numbers of the signals that were taken on the way to where a run stands. Two queries."""
+    """Numbers of the signals that were taken on the way to where a run stands. One query."""
     found, _ = head_or_fault(run)
     return {number for numbers in (found or {}).get("taken", {}).values() for number in numbers}
 

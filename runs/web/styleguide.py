@@ -434,7 +434,7 @@ def _selected(run: Run) -> viewer.Selected:
 
 def _position(state: dict[str, Any]) -> dict[str, Any]:
     lane = {"node": "confirm", "step": "1/10", "visit": 1, "loops": {}, "answers": {}}
-    root = {"base": state, "lanes": {"0": lane}, "order": ["0"], "segments": {}}
+    root = {"base": state, "lanes": {"0": lane}, "order": ["0"]}
     return {"root": root, "visits": {}, "commits": 2}
 
 

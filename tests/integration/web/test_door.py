@@ -40,6 +40,7 @@ def addresses(approval: Approval) -> dict[str, str]:
         "approval_id": str(approval.pk),
         "run_id": str(approval.run_id),
         "no": "0",
+        "seq": "1",
         "token_id": str(approval.pk),
         "invitation_id": "00000000-0000-4000-8000-000000000000",
         "username": "frida",
