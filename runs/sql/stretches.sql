@@ -5,7 +5,7 @@ WITH numbered AS (
     row_number() OVER (ORDER BY created_at, branch, address) AS no, count(*) OVER () AS every
   FROM runs_step WHERE run_id = %(run)s
 ), placed AS (
-  SELECT *, (no - 1) / (%(window)s * greatest(1, ceil(every / (%(window)s * %(columns)s)::numeric)::bigint)) AS place
+  SELECT *, (no - 1) / (%(window)s::bigint * greatest(1, ceil(every / (%(window)s::numeric * %(columns)s))::bigint)) AS place
   FROM numbered
 )
 SELECT min(no), max(no), min(created_at), max(coalesce(ended_at, now())),

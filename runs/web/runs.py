@@ -174,10 +174,10 @@ def _nothing(at: At) -> str:
 
 
 def _exports(which: RunFilter) -> list[Link]:
+    """The same filter, as the API names it."""
     told = which.as_dict()
-    for mine, theirs in (("version", "workflow_version"),):
-        if mine in told:
-            told[theirs] = told.pop(mine)
+    if which.version:
+        told["workflow_version"] = told.pop("version")
     for name in ("created_from", "created_until"):
         moment = getattr(which, name)
         if moment:
@@ -203,13 +203,13 @@ def _beside(at: At, *, before: Run | None = None, after: Run | None = None) -> s
 
 def _text(place: Place) -> str:
     moment, last = place
-    return f"{moment.astimezone(UTC).isoformat()}.{last.hex}"
+    return f"{moment.isoformat()}.{last.hex}"
 
 
 def _place(text: str) -> Place | None:
     moment, _, last = text.rpartition(".")
     try:
         found = datetime.fromisoformat(moment)
-        return (found, UUID(last)) if found.tzinfo else None
-    except ValueError:
+        return (found.astimezone(UTC), UUID(last)) if found.tzinfo else None
+    except (ValueError, OverflowError):
         return None

@@ -130,6 +130,7 @@ def test_what_an_address_cannot_mean_asks_for_nothing(house: House, client_of: C
         "created_until=9999-12-31",
         "older_than=x",
         f"older_than=2020-01-01T00:00:00.{run.pk.hex}",
+        f"older_than=0001-01-01T00:00:00%2B14:00.{run.pk.hex}",
         "q=%00",
         "label=" + "x" * 500,
         "nonsense=1",
