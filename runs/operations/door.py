@@ -137,6 +137,12 @@ def pinned_code(run: Run) -> Workflow | None:
     return workflows.pinned(run.workflow, run.workflow_version, run.fingerprint, lenient=settings.DEBUG)
 
 
+def check_code(run: Run) -> None:
+    """Raises `MigrationMissing` if this process has no code for a run."""
+    if pinned_code(run) is None:
+        raise _absent(run)
+
+
 def aggregate(
     run: Run,
     position: dict[str, Any] | None = None,

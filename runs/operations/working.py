@@ -40,6 +40,7 @@ from runs.errors import (
     Busy,
     CheckpointUnreadable,
     LateResult,
+    MigrationMissing,
     NotFound,
     RunCancelled,
     StepError,
@@ -47,7 +48,7 @@ from runs.errors import (
 from runs.models import Approval, Run
 from runs.operations import parking, undoing
 from runs.operations.deciding import fail_unreadable
-from runs.operations.door import aggregate, commit, pinned_code
+from runs.operations.door import aggregate, check_code, commit
 from runs.operations.landing import Tried, land
 from runs.operations.parking import Prepared
 from runs.operations.port import StepPort
@@ -68,11 +69,8 @@ logger = logging.getLogger(__name__)
 def advance(*, run_id: uuid.UUID, branch: int, address: str) -> None:
     """Take this step if it is there to be taken, and drive its lane. A message that comes twice finds nothing to do."""
     me = worker()
-    if not _can_run(run_id):
-        return
-    claim = store.claim_undo if is_undo(address) else store.claim
     try:
-        claimed = claim(run_id=run_id, branch=branch, address=address, worker=me.id)
+        claimed = _claim(run_id, branch, address, me)
     except CheckpointUnreadable as error:
         fail_unreadable(run_id=run_id, error=error)
         return
@@ -99,12 +97,14 @@ def advance_alone(run_id: uuid.UUID, branch: int, address: str) -> None:
         store.disconnect()
 
 
-def _can_run(run_id: uuid.UUID) -> bool:
-    """Whether this worker has the code of the run. If not, the run is left to one that has it, or migrated if nobody has."""
-    run = Run.objects.filter(pk=run_id).only("workflow", "workflow_version", "fingerprint").first()
-    if run is None:
-        return False
-    return pinned_code(run) is not None or take_along(run_id)
+def _claim(run_id: uuid.UUID, branch: int, address: str, me: Worker) -> Claimed | ClaimedUndo | None:
+    """Claim a step. If its run's code is not here, the run is left to a worker that has it, or migrated if nobody has."""
+    verb: Callable[..., Claimed | ClaimedUndo | None] = store.claim_undo if is_undo(address) else store.claim
+    claim = partial(verb, run_id=run_id, branch=branch, address=address, worker=me.id, check=check_code)
+    try:
+        return claim()
+    except MigrationMissing:
+        return claim() if take_along(run_id) else None
 
 
 class Slice:

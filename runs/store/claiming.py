@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,32 +59,43 @@ class Claimed:
     branch: Branch
 
 
-def claim(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> Claimed | None:
-    """Take a ready step under a lease, or None if it is not there to be taken. Raises `CheckpointUnreadable` or `Busy`."""
+def claim(
+    *, run_id: uuid.UUID, branch: int, address: str, worker: int, check: Callable[[Run], object] | None = None
+) -> Claimed | None:
+    """Take a ready step under a lease, or None if it is not there to be taken. Raises `CheckpointUnreadable` or `Busy`, and
+    whatever `check` raises of the locked run.
+    """
     with transaction.atomic():
         run = lock_run(run_id)
+        if check:
+            check(run)
         if run.branch != branch or run.status not in (RunStatus.QUEUED, RunStatus.RUNNING):
             return None
         if run.error is not None:
             return None  # it drains after a failure: nothing new begins
         if run.limited and run.admitted_at is None:
             return None  # it stands in line
-        found = _with_room(run, address)
-        held = take_step(run, found, worker) if found else None
+        held = take_step(run, address, worker, items=False)
+        if held is None and (item := _with_room(run, address)):
+            held = take_step(run, item, worker)
         if held is None:
             return None
         if run.status == RunStatus.QUEUED:
             run.status = RunStatus.RUNNING
-            run.started_at = run.started_at or now()
-            # Without limits, whoever is free may take it out of its turn.
-            run.admitted_at = run.admitted_at or now()
+            if run.started_at is None or run.admitted_at is None:
+                moment = now()
+                run.started_at = run.started_at or moment
+                # Without limits, whoever is free may take it out of its turn.
+                run.admitted_at = run.admitted_at or moment
             run.save(update_fields=["status", "started_at", "admitted_at"])
         position = read_position(run_id, run.head)
         return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
 
 
 def _with_room(run: Run, address: str) -> str | None:
-    """The step to take for a hint: of a fan-out, the lowest item that is ready, if it has room for one more."""
+    """The step to take for a hint of an item: of its fan-out the lowest that is ready, if there is room for one more. None for
+    what is no item.
+    """
     lane = (
         Step.objects.filter(run=run, branch=run.branch, address=address)
         .values_list("lane", flat=True)
@@ -91,7 +103,7 @@ def _with_room(run: Run, address: str) -> str | None:
     )
     outer, is_item, _ = (lane or "").partition("#")
     if not is_item:
-        return address
+        return None
     items = Step.objects.filter(run=run, branch=run.branch, lane__startswith=f"{outer}#")
     ready = list(items.filter(status=StepStatus.READY).values_list("lane", "address"))
     if not ready:
@@ -102,8 +114,8 @@ def _with_room(run: Run, address: str) -> str | None:
     return min(ready, key=lambda row: int(row[0].partition("#")[2]))[1]
 
 
-def take_step(run: Run, address: str, worker: int) -> Held | None:
-    """Put a ready step of a locked run under a lease."""
+def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> Held | None:
+    """Put a ready step of a locked run under a lease. items: also one in the lane of an item."""
     token = uuid.uuid4()
     parameters: dict[str, Any] = {
         "run": run.pk,
@@ -112,6 +124,7 @@ def take_step(run: Run, address: str, worker: int) -> Held | None:
         "token": token,
         "worker": worker,
         "lease": settings.HITL_LEASE_SECONDS,
+        "items": items,
     }
     with connection.cursor() as cursor:
         cursor.execute(statement("claim_step"), parameters)

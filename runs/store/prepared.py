@@ -71,9 +71,13 @@ def _sent(raw: psycopg.Connection[Any], name: str, given: Sequence[Any], formats
         if not settings.HITL_PREPARE:
             return _checked(raw.pgconn.exec_params(_numbered(name), given, None, formats))
         known = _of(raw).names
-        if name not in known:
-            _checked(raw.pgconn.prepare(name.encode(), _numbered(name)))
-            known.add(name)
+        if name in known:
+            try:
+                return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats))
+            except psycopg.errors.InvalidSqlStatementName:
+                pass  # somebody let go of all that was prepared, as psycopg does after a ROLLBACK; nothing was done
+        _checked(raw.pgconn.prepare(name.encode(), _numbered(name)))
+        known.add(name)
         return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -63,10 +63,15 @@ def ending_of(run: Run) -> Ending:
     return Ending(run.status, run.ending or {}, undos(run), told)
 
 
-def claim_undo(*, run_id: uuid.UUID, branch: int, address: str, worker: int) -> ClaimedUndo | None:
-    """Take a step that takes a call back, or None if it is not there to be taken. Raises `Busy` or `NotFound`."""
+def claim_undo(
+    *, run_id: uuid.UUID, branch: int, address: str, worker: int, check: Callable[[Run], object]
+) -> ClaimedUndo | None:
+    """Take a step that takes a call back, or None if it is not there to be taken. Raises `Busy` or `NotFound`, and whatever
+    `check` raises of the locked run.
+    """
     with transaction.atomic():
         run = lock_run(run_id)
+        check(run)
         if run.branch != branch or run.ending is None or run.status == RunStatus.PAUSED:
             return None
         held = take_step(run, address, worker)

@@ -12,6 +12,7 @@ from django.db import connection
 
 from runs import operations, workflows
 from runs.engine import Workflow
+from runs.models import Run
 from runs.operations.working import Slice
 from runs.store.connection import plan_by_keys
 from runs.store.weights import BESIDE_LEAST, Weights
@@ -41,6 +42,15 @@ def test_a_step_is_one_statement_one_trip_one_commit(house: House, define: Defin
             hand.go_on()
     assert (traffic.statements, traffic.trips, traffic.commits) == (STEPS, STEPS, STEPS)
     assert traffic.parsed == 0
+
+
+def test_what_was_let_go_of_is_prepared_again(house: House, define: Define) -> None:
+    """Whoever shares the connection may let go of every statement: psycopg does so after a ROLLBACK."""
+    chain_of(define("links"), 3)
+    hand = Hand(house.submit("links")).go_on()
+    connection.connection.execute("DEALLOCATE ALL")
+    hand.go_on()
+    assert Run.objects.get(pk=hand.run.pk).checkpoint_no == 2
 
 
 def test_behind_a_pooler_nothing_is_prepared(
