@@ -11,6 +11,7 @@ import secrets
 import sys
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -81,6 +82,12 @@ class Environment(BaseSettings):
         description="private networks that webhooks may reach, separated by commas, as in 10.0.0.0/8,fd00::/8",
     )
     webhook_http: bool = Field(False, description="true or false")
+    attachment_mb: int = Field(10, ge=1, le=100, description="a whole number from 1 to 100")
+    attachments_s3_bucket: str | None = Field(
+        None,
+        pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$",
+        description="the name of a bucket, for which hitl[s3] has to be installed; unset: a folder in HITL_DATA_DIR",
+    )
     data_dir: Path = Field(Path(".hitl"), description="a folder, absolute or relative to the project")
     lease_seconds: float = Field(30, ge=1, le=3600, description="a number from 1 to 3600")
     slice_steps: int = Field(200, ge=1, le=100_000, description="a whole number from 1 to 100000")
@@ -304,6 +311,25 @@ def debugging(env: Environment) -> bool:
     """As told; a command beside `make up` works as that does, or a changed graph would stop the one and not the other."""
     told = "debug" in env.model_fields_set or env.database_url is not None
     return env.debug if told else bool(_noted(env).get("debug", env.debug))
+
+
+def attachments(env: Environment) -> dict[str, Any]:
+    """Where files of runs are kept, as Django's STORAGES wants it: in the data folder, or in a bucket. How the bucket is reached
+    and with which rights, boto3 finds in its own environment."""
+    if env.attachments_s3_bucket is None:
+        return {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": env.data_dir / "attachments", "base_url": None},
+        }
+    if not all(find_spec(name) for name in ("storages", "boto3")):
+        sys.exit(
+            "hitl does not start:\nHITL_ATTACHMENTS_S3_BUCKET needs the extra s3: install hitl[s3] "
+            "(django-storages and boto3), or unset it."
+        )
+    return {
+        "BACKEND": "storages.backends.s3.S3Storage",
+        "OPTIONS": {"bucket_name": env.attachments_s3_bucket, "file_overwrite": False, "default_acl": None},
+    }
 
 
 def _noted(env: Environment) -> dict[str, Any]:

@@ -16,6 +16,7 @@ DEBUG = environment.debugging(ENV)
 ALLOWED_HOSTS = ENV.allowed_hosts
 
 HITL_DATA_DIR = ENV.data_dir
+HITL_ATTACHMENT_BYTES = ENV.attachment_mb * 1024 * 1024
 HITL_LEASE_SECONDS = ENV.lease_seconds
 HITL_SLICE_STEPS = ENV.slice_steps
 HITL_SLICE_SECONDS = ENV.slice_seconds
@@ -133,6 +134,7 @@ WHITENOISE_USE_FINDERS = STATIC_ROOT is None
 WHITENOISE_AUTOREFRESH = DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "attachments": environment.attachments(ENV),
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
         if STATIC_ROOT

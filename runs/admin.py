@@ -12,7 +12,9 @@ from runs.models import (
     Absence,
     ApiToken,
     Approval,
+    Attachment,
     AuditEntry,
+    Content,
     Invitation,
     LegalHold,
     Member,
@@ -83,6 +85,8 @@ _look(
 _look(
     Vote, "id", "version", "user", "outcome", "decisive", "at", hidden=("approval", "decisions", "signature")
 )
+_look(Attachment, "id", "run", "node", "created_at", hidden=("name", "author"))
+_look(Content, "id", "project", "size", "stored", "touched_at", hidden=("digest",))
 _look(Absence, "project", "user", "substitute", "starts_at", "ends_at", "ended_at")
 _look(Snooze, "approval", "user", "until")
 _look(SavedView, "project", "page", "name", "owner", "team", "changed_at")

@@ -283,6 +283,12 @@ class StaleVersion(Conflict):
     code = "stale_version"
 
 
+class TooManyAttachments(Conflict):
+    """The run has as many attachments as a run may have."""
+
+    code = "too_many_attachments"
+
+
 class LastAdmin(Conflict):
     """A project keeps at least one person who administers it; make somebody else an admin first."""
 
@@ -528,6 +534,12 @@ class Unavailable(HitlError):
 
     code = "database_error"
     http_status = 503
+
+
+class AttachmentNotStored(Unavailable):
+    """The storage of attachments did not take the file; nothing was recorded."""
+
+    code = "attachment_not_stored"
 
 
 # ---- inside a run: these end an attempt, they are never answers to a request

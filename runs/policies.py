@@ -152,6 +152,14 @@ def check_signal(actor: Actor, run: Run) -> None:
     _check_role(actor, SUBMITTERS if own else OPERATORS, "send signals to this run")
 
 
+def check_attach(actor: Actor, run: Run) -> None:
+    """Give a file to a run: whoever may cancel it may."""
+    check_view(actor, run.project_id)
+    own = is_requester(actor.user, run)
+    check_scope(actor, "runs:submit" if own else "runs:operate")
+    _check_role(actor, SUBMITTERS if own else OPERATORS, "attach files to this run")
+
+
 def check_steer(actor: Actor, run: Run) -> None:
     """Rewind or edit the state: operators, and reviewers where they may decide."""
     check_view(actor, run.project_id)

@@ -27,11 +27,23 @@ from runs.api.shapes import (
 from runs.engine import canonical
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.files import REFERENCE
 from runs.engine.patch import difference
 from runs.engine.redaction import Sight
 from runs.engine.status import ApprovalStatus, RunStatus, StepStatus
 from runs.engine.workflow import ApprovalOptions
-from runs.models import Approval, Checkpoint, Event, JournalEntry, LegalHold, Run, Signal, Step, Vote
+from runs.models import (
+    Approval,
+    Attachment,
+    Checkpoint,
+    Event,
+    JournalEntry,
+    LegalHold,
+    Run,
+    Signal,
+    Step,
+    Vote,
+)
 from runs.policies import Actor
 from runs.queries import CallPlace, Link, Moment, Spent, Standing, Visit
 from runs.store import Header, Use
@@ -448,6 +460,30 @@ class SignalPage(TypedDict):
 
 
 @exact
+class AttachmentDocument(TypedDict):
+    """A file of a run. `reference`: what refers to it in state, arguments and signals."""
+
+    id: str
+    run: str
+    name: Annotated[str, Field(description="A label, no path.")]
+    type: Annotated[str, Field(description="An image by its bytes; else as it was told.")]
+    size: Annotated[int, Field(description="Bytes.")]
+    digest: Annotated[str, Field(description="SHA-256 of the bytes, in hex.")]
+    node: Annotated[str, Field(description="In which it was attached; empty if from outside.")]
+    author: Annotated[Object | None, Field(description="Who gave it from outside.")]
+    created_at: Time
+    reference: Object
+
+
+@exact
+class AttachmentPage(TypedDict):
+    """Files of a run. `hidden`: there are some that you may not see."""
+
+    items: list[AttachmentDocument]
+    hidden: bool
+
+
+@exact
 class RunPage(TypedDict):
     items: list[RunSummary]
     next: Cursor
@@ -814,6 +850,22 @@ def _related(link: Link | None) -> RelatedRun | None:
 def _related_run(link: Link) -> RelatedRun:
     run = link.run
     return {"id": str(run.pk), "workflow": run.workflow, "status": RunStatus(run.status), "node": link.node}
+
+
+def attachment_document(row: Attachment) -> AttachmentDocument:
+    told = {"name": row.name, "type": row.type, "size": row.content.size, "digest": row.content.digest}
+    return {
+        "id": str(row.pk),
+        "run": str(row.run_id),
+        "name": row.name,
+        "type": row.type,
+        "size": row.content.size,
+        "digest": row.content.digest,
+        "node": row.node,
+        "author": row.author,
+        "created_at": time_text(row.created_at),
+        "reference": {REFERENCE: str(row.pk), **told},
+    }
 
 
 def signal_document(signal: Signal, *, taken: Collection[int], sight: Sight) -> SignalDocument:

@@ -179,18 +179,21 @@ def described(
     answer_headers: Sequence[OpenApiParameter] = (),
     examples: Mapping[str, Any] | None = None,
     files: Sequence[str] = (),
+    form: Mapping[str, Any] | None = None,
     public: bool = False,
     **told: Any,
 ) -> Callable[[Decorated], Decorated]:
     """Describe one operation, and read its requests: parameters and body that are not described here are refused.
 
-    answers: status and shape; files: media types as which the same can be had; errors: codes, beyond those that every
-    operation may answer. The method gets what was read as `wanted` (of `query`) and `body`, where it has arguments of these
-    names.
+    answers: status and shape; files: media types as which the same can be had; form: the schema of a multipart form;
+    errors: codes, beyond those that every operation may answer. The method gets what was read as `wanted` (of `query`) and
+    `body`, where it has arguments of these names.
     """
     faults = [*errors, "invalid_parameter", "unknown_field"] if public else [*ALWAYS, *errors]
     if "not_found" in faults and not public:
         faults.append("gone")
+    if form is not None:
+        faults += ["too_large", "unsupported_media_type"]
     if body is not None:
         faults += ["invalid_json", "too_large", "unsupported_media_type"]
     conditional = IF_MATCH in headers
@@ -200,10 +203,10 @@ def described(
         of_method = [] if method.__name__ == "get" else ["csrf_failed"]
         describing = extend_schema(
             parameters=[*_query_parameters(query), *headers, *answer_headers],
-            request=None if body is None else {"application/json": _ref(body)},
+            request=_request(body, form),
             responses={
                 **{(status, "application/json"): _answer(shape) for status, shape in answers.items()},
-                **{(200, kind): OpenApiTypes.STR for kind in files},
+                **{(200, kind): _file(kind) for kind in files},
                 **_problems([*faults, *of_method]),
                 **({(412, CONTENT_TYPE): _problem_answer(["stale_version"], 412)} if conditional else {}),
             },
@@ -215,6 +218,16 @@ def described(
         return done
 
     return describe
+
+
+def _request(body: type[bodies.Body] | None, form: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if form is not None:
+        return {"multipart/form-data": dict(form)}
+    return None if body is None else {"application/json": _ref(body)}
+
+
+def _file(kind: str) -> OpenApiTypes:
+    return OpenApiTypes.STR if kind.startswith("text/") else OpenApiTypes.BINARY
 
 
 def _reading(method: Any, *, query: type[Query], body: type[bodies.Body] | None) -> Any:
@@ -370,7 +383,9 @@ def add_components(result: dict[str, Any], generator: Any, request: Any, public:
 def _mark_needed(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
     """A body is needed exactly if one of its fields is."""
     body = operation.get("requestBody")
-    if body:
+    if body and "multipart/form-data" in body["content"]:
+        body["required"] = True
+    elif body:
         name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
         body["required"] = bool(schemas[name].get("required"))
 

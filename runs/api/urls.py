@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path, re_path
 
-from runs.api import attending, docs, exports, people, steering, viewing, views, watching, webhooks
+from runs.api import (
+    attachments,
+    attending,
+    docs,
+    exports,
+    people,
+    steering,
+    viewing,
+    views,
+    watching,
+    webhooks,
+)
 from runs.api.endpoint import Endpoint
 
 ROUTES: dict[str, type[Endpoint]] = {
@@ -34,6 +45,8 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/<any_uuid:id>/pause": steering.Pause,
     "runs/<any_uuid:id>/resume": steering.Resume,
     "runs/<any_uuid:id>/signals": views.RunSignals,
+    "runs/<any_uuid:id>/attachments": attachments.RunAttachments,
+    "attachments/<any_uuid:id>": attachments.AttachmentContent,
     "runs/<any_uuid:id>/hold": steering.Hold,
     "runs/<any_uuid:id>/erase": steering.Erase,
     "approvals": views.Approvals,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, NoReturn, TypeVar, get_args
+from typing import Any, BinaryIO, Final, NoReturn, TypeVar, get_args
 
 from runs.driver import clock, notes, secrets, watchdog
 from runs.driver.aside import Aside
@@ -44,6 +44,7 @@ from runs.engine import canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
 from runs.engine.failures import brief, error_of
+from runs.engine.files import File
 from runs.engine.redaction import without
 from runs.engine.retry import Retry
 from runs.engine.state import storable
@@ -51,6 +52,7 @@ from runs.engine.waits import LONGEST, Wanted
 from runs.engine.workflow import Effect
 from runs.errors import (
     ApprovalMismatch,
+    AttachmentNotStored,
     CallTimeout,
     ConcurrentCallNeedsKey,
     InvalidCall,
@@ -58,6 +60,7 @@ from runs.errors import (
     LateResult,
     NotApproved,
     StateNotStorable,
+    TooManyAttachments,
 )
 
 EFFECTS: Final = get_args(Effect)
@@ -547,6 +550,43 @@ class Context(Waits):
             place = self._entries if entry.visible else self._left
             place[entry.name, entry.occurrence] = entry
 
+    # ---- files
+
+    def attach(
+        self, name: str, content: bytes | BinaryIO, type: str | None = None, *, key: str | None = None
+    ) -> dict[str, Json]:
+        """Make a file part of the run, once in the life of this step, and get what refers to it: a dict for state, arguments
+        and results.
+
+        name: a label, no path; what cannot be seen in it becomes `_`. content: bytes, or a binary file, which is read from
+        where it stands. type: a media type; PNG, JPEG, GIF and WebP are known by their bytes. key: as of a call.
+        A replay with the same name gets the same reference, whatever the content is by then. Nothing is drawn out of the
+        content, secrets neither. In an `async def` node it is called without await, and holds up the event loop.
+        Returns `{"$attachment": id, "name", "type", "size", "digest"}`. Raises `InvalidCall` for what is too large.
+        """
+        place = self._own("ctx.attach", key)
+        given: Json = {"name": secrets.redact(name)}
+        request = replace(place, given=given, digest=canonical.digest(given))
+        with self._alone(request):
+            known = self._known(request)
+            if known is None:
+                self._begin()
+                file = File.of(secrets.redact(name), _read(name, content, self.port.file_limit()), type)
+                known = self._attach(request, file)
+        reference: dict[str, Json] = canonical.loads(known)
+        return reference
+
+    def _attach(self, request: Request, file: File) -> str:
+        result = file.reference(str(clock.identifier(request.key)))
+        call = request.call(result, took=0.0, used=())
+        try:
+            self._ask(partial(self.port.commit_file, call, file))
+        except Interrupted as interruption:
+            if isinstance(interruption.error, AttachmentNotStored | TooManyAttachments):
+                raise interruption.error from None  # the node may do without
+            raise
+        return self._keep(call)
+
     # ---- time, chance, secrets
 
     def now(self, *, key: str | None = None) -> datetime:
@@ -759,6 +799,15 @@ def _timed_out(request: Request) -> CallTimeout:
 
 def _overdue(request: Request) -> dict[str, Json]:
     return {"call": request.label, "timeout": request.options.timeout}
+
+
+def _read(name: str, content: bytes | BinaryIO, limit: int) -> bytes:
+    body = content if isinstance(content, bytes) else content.read(limit + 1)
+    if not isinstance(body, bytes):
+        raise InvalidCall(f"The content of {name!r:.200} is not bytes.")
+    if len(body) > limit:
+        raise InvalidCall(f"The attachment {name!r:.200} has more than {limit:,} bytes.", limit=limit)
+    return body
 
 
 def _nothing() -> None:

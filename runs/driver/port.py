@@ -8,6 +8,7 @@ from typing import Protocol
 
 from runs.driver.usage import Used
 from runs.engine.canonical import Json
+from runs.engine.files import File
 
 
 class Interrupted(BaseException):
@@ -113,6 +114,13 @@ class Port(Protocol):
 
     def commit_time(self, call: Call) -> str:
         """Commit a call whose result is the present moment by the clock that all share; returns it as JSON text."""
+
+    def commit_file(self, call: Call, file: File) -> None:
+        """Keep a file, then commit the call whose result refers to it, and that it is the run's, at once. Raises `LateResult`,
+        `AttachmentNotStored` or `TooManyAttachments`; then the run does not have it."""
+
+    def file_limit(self) -> int:
+        """Bytes that a file may have."""
 
     def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
         """Commit what a call used that then failed, fenced. Raises `LateResult` if the step is not ours any more."""

@@ -13,6 +13,7 @@ from runs.engine import canonical
 from runs.keeping.removing import say_retention
 from runs.models import (
     Approval,
+    Attachment,
     Attempt,
     Branch,
     Checkpoint,
@@ -81,6 +82,7 @@ WAYS: Final[dict[type[Model], str]] = {
 DROPPED: Final[tuple[type[Model], ...]] = (
     OperationalNote,
     LogLine,
+    Attachment,  # the round clears what nobody refers to any more
     RunTerm,  # what it was found by
     Slot,  # its key is made of the input; the run has ended
 )  # operational: of no use without what they tell

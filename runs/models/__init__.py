@@ -1,6 +1,7 @@
 """Fields, constraints, indexes and cheap properties. Verbs are in `runs.operations`, SQL in `runs.store`."""
 
 from runs.models.approvals import Absence, Approval, Revision, Snooze, TeamHours, Vote
+from runs.models.attachments import Attachment, Content
 from runs.models.delivery import Attempt, Delivery, Endpoint, Link, Message, Notice, Preference
 from runs.models.keeping import LegalHold, Removed, RetentionPolicy
 from runs.models.people import ApiToken, Invitation, Member, Project, Team, User
@@ -31,11 +32,13 @@ __all__ = [
     "Absence",
     "ApiToken",
     "Approval",
+    "Attachment",
     "Attempt",
     "AuditEntry",
     "Branch",
     "Checkpoint",
     "Child",
+    "Content",
     "Counted",
     "Delivery",
     "Endpoint",

@@ -3,6 +3,7 @@
 from runs.engine.approval import ActionDecision
 from runs.operations.account import change_password, end_other_sessions, end_session, set_zone
 from runs.operations.admitting import answer_call, let_in
+from runs.operations.attaching import attach
 from runs.operations.attending import assign, extend, snooze, unassign
 from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
@@ -110,6 +111,7 @@ __all__ = [
     "advance_alone",
     "answer_call",
     "assign",
+    "attach",
     "audit_denied",
     "be_away",
     "be_back",

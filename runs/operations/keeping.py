@@ -58,6 +58,7 @@ class Kept:
     statistics: int = 0
     sessions: int = 0
     words: int = 0
+    files: int = 0
     failed: int = 0
 
     @property
@@ -87,6 +88,7 @@ def keep_house(*, batches: int = BATCHES) -> Kept:
             if cleared < settings.HITL_RETENTION_BATCH:
                 break
     kept.words = _put_words(batches)
+    kept.files = clear_files(batches)
     store.beat(RETENTION_BEAT, dict(kept.as_dict()))
     return kept
 
@@ -100,6 +102,19 @@ def _put_words(batches: int) -> int:
         done += some
         if not some:
             break
+    return done
+
+
+def clear_files(most: int = BATCHES) -> int:
+    """Delete files that nobody refers to; returns how many. What a storage does not let go of is left for the next round."""
+    done = 0
+    try:
+        while done < most and store.clear_content():
+            done += 1
+    except Exception as error:  # each storage has errors of its own
+        if not store.is_connected():
+            raise
+        logger.warning("files were left for the next round: %s", error, exc_info=True)
     return done
 
 
@@ -237,6 +252,7 @@ def erase(*, actor: Actor, run_id: uuid.UUID | str, reason: str, version: int | 
             check_version(run, version)
         _check_erasable(run)
         keeping.erase(run, by=actor.as_dict(), reason=reason)
+        transaction.on_commit(clear_files)  # its own are among them
         dispatch.announce(run.project_id, run.pk)
         run.refresh_from_db()
         return run

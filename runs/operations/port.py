@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import psycopg
+from django.conf import settings
 
 from runs import dispatch, store
 from runs.driver import Call, Entry, LogLine, Used
 from runs.engine.canonical import Json
+from runs.engine.files import File
 from runs.errors import LateResult
 from runs.models import Branch
 from runs.operations.process import Worker
@@ -60,6 +62,15 @@ class StepPort:
             raise
         self.ordinal += 1
         return result
+
+    def commit_file(self, call: Call, file: File) -> None:
+        content = store.persistently(partial(store.keep_content, self.project_id, file))
+        store.commit_file(self.held, call, file, content=content, ordinal=self.ordinal)
+        self.ordinal += 1
+
+    def file_limit(self) -> int:
+        limit: int = settings.HITL_ATTACHMENT_BYTES
+        return limit
 
     def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
         store.note_usage(self.held, call, occurrence, used)

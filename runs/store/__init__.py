@@ -10,6 +10,13 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
+from runs.store.attachments import (
+    add_attachment,
+    clear_content,
+    keep_content,
+    open_content,
+    unused_contents,
+)
 from runs.store.children import (
     children_at,
     depth_of,
@@ -98,6 +105,7 @@ from runs.store.stepping import (
     Committed,
     SnapshotDue,
     commit_call,
+    commit_file,
     commit_step,
     is_written,
     note_late_result,
@@ -161,6 +169,7 @@ __all__ = [
     "Use",
     "Weights",
     "Writer",
+    "add_attachment",
     "add_signal",
     "answered",
     "approved_digest",
@@ -176,9 +185,11 @@ __all__ = [
     "children_at",
     "claim",
     "claim_undo",
+    "clear_content",
     "code_of_workers",
     "commit",
     "commit_call",
+    "commit_file",
     "commit_step",
     "count_slice",
     "counted_until",
@@ -206,6 +217,7 @@ __all__ = [
     "is_marked",
     "is_written",
     "journal",
+    "keep_content",
     "lapse",
     "lapsed_steps",
     "lease_mails",
@@ -228,6 +240,7 @@ __all__ = [
     "note_progress",
     "note_usage",
     "now",
+    "open_content",
     "open_waits",
     "overdue_runs",
     "own_connection",
@@ -260,6 +273,7 @@ __all__ = [
     "undos",
     "unfinished_rows",
     "unhinted_steps",
+    "unused_contents",
     "uses",
     "vector",
     "version_at",

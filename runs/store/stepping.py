@@ -10,17 +10,20 @@ from typing import Any, Final
 
 import psycopg
 from django.conf import settings
+from django.db import transaction
 
 from runs.driver import Call, Used
 from runs.driver import LogLine as DriverLine
 from runs.engine import canonical
 from runs.engine.canonical import Json
+from runs.engine.files import REFERENCE, File
 from runs.engine.transition import Transition
 from runs.errors import (
     LateResult,
 )
 from runs.models import (
     Checkpoint,
+    Content,
     Event,
     JournalEntry,
     OperationalNote,
@@ -28,6 +31,7 @@ from runs.models import (
     Step,
 )
 from runs.models.packed import pack
+from runs.store.attachments import add_attachment
 from runs.store.claiming import Held, step_of
 from runs.store.connection import own_connection, persistently
 from runs.store.history import seal
@@ -108,7 +112,38 @@ def commit_step(
 
 def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
     """Commit a call; its result as it is stored. Without one it is the time by the database's clock. Raises `LateResult`."""
-    parameters = {
+    parameters = _of_call(held, call, ordinal)
+    (result,) = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
+    return str(result)
+
+
+def commit_file(held: Held, call: Call, file: File, *, content: Content, ordinal: int) -> None:
+    """Commit a call whose result refers to a file, and the row of that file, in one transaction. Raises `LateResult`,
+    `TooManyAttachments`."""
+    run = partial(_with_file, held, call, file, content)
+    _land("commit_call", _of_call(held, call, ordinal), landed=partial(_landed_call, held, call), run=run)
+
+
+def _with_file(
+    held: Held, call: Call, file: File, content: Content, name: str, parameters: dict[str, Any]
+) -> Row | None:
+    with transaction.atomic():
+        # First what goes through a cursor: that begins the transaction, which a prepared statement alone would not.
+        add_attachment(
+            held.run_id,
+            canonical.loads(call.result)[REFERENCE],
+            file,
+            content=content,
+            node=held.step.node,
+        )
+        row = _run_fenced(name, parameters)
+        if row is None:
+            transaction.set_rollback(True)
+    return row
+
+
+def _of_call(held: Held, call: Call, ordinal: int) -> dict[str, Any]:
+    return {
         **_fence(held),
         "name": call.name,
         "occurrence": call.occurrence,
@@ -124,8 +159,6 @@ def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
         "guard": call.guard or None,
         "used": _used(call.used),
     }
-    (result,) = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
-    return str(result)
 
 
 def note_usage(held: Held, name: str, occurrence: str, used: Sequence[Used]) -> None:
@@ -202,11 +235,17 @@ def is_written(held: Held, kinds: Sequence[str]) -> bool:
     return Event.objects.filter(**mine).order_by("-seq").values_list("kind", flat=True).first() in kinds
 
 
-def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Row | None]) -> Row:
+def _land(
+    name: str,
+    parameters: dict[str, Any],
+    *,
+    landed: Callable[[], Row | None],
+    run: Callable[[str, dict[str, Any]], Row | None] | None = None,
+) -> Row:
     """Run a fenced statement until the database has answered. Raises `LateResult` if the fence says no.
 
     landed: looks for what this very write left behind. It is asked where a write is refused that was sent before: the
-    connection may have been lost between the commit and its answer.
+    connection may have been lost between the commit and its answer. run: how the statement is run, if not alone.
     """
     sent = 0
 
@@ -214,7 +253,7 @@ def _land(name: str, parameters: dict[str, Any], *, landed: Callable[[], Row | N
         nonlocal sent
         sent += 1
         try:
-            row = _run_fenced(name, parameters)
+            row = (run or _run_fenced)(name, parameters)
         except psycopg.errors.UniqueViolation:
             row = landed() if sent > 1 else None
             if row is None:

@@ -19,7 +19,7 @@ from runs.engine import canonical, chain
 from runs.engine.canonical import Json
 from runs.errors import HitlError
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 APPLICATION: Final = 0x4849544C  # "HITL", in the header of the file
 PATIENCE: Final = 0.2  # seconds to wait for a file that somebody else has open
 MEMORY: Final = ":memory:"
@@ -216,6 +216,20 @@ class LogRow(Row):
 
 
 @dataclass(kw_only=True, slots=True)
+class FileRow(Row):
+    """A file that a node attached."""
+
+    id: str
+    run: str
+    node: str
+    name: str
+    type: str
+    digest: str
+    body: bytes
+    at: datetime
+
+
+@dataclass(kw_only=True, slots=True)
 class WaitRow(Row):
     run: str
     branch: int
@@ -328,6 +342,7 @@ TABLES: Final = (
     JournalRow,
     UsageRow,
     LogRow,
+    FileRow,
     WaitRow,
     ApprovalRow,
     VoteRow,
@@ -344,6 +359,7 @@ KEYS: Final[dict[type[Row], tuple[str, ...]]] = {
     EventRow: ("run", "seq"),
     StepRow: ("run", "branch", "address"),
     JournalRow: ("run", "branch", "address", "name", "occurrence"),
+    FileRow: ("id",),
     ApprovalRow: ("id",),
     SignalRow: ("run", "no"),
     ChildRow: ("run",),

@@ -24,6 +24,7 @@ from runs.testing.book import (
     Book,
     CheckpointRow,
     EventRow,
+    FileRow,
     JournalRow,
     LogRow,
     RunRow,
@@ -133,6 +134,18 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """A file that a node attached."""
+
+    id: str
+    node: str
+    name: str
+    type: str
+    digest: str
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """What a node said by `ctx.log`."""
 
@@ -181,6 +194,13 @@ def checkpoint(book: Book, run: str, no: int) -> Point:
 def _point(book: Book, row: CheckpointRow) -> Point:
     document = read_position(book, row.run, row.no)
     return Point(row.no, row.branch, row.parent, row.kind, row.node, row.at, row.reason, document)
+
+
+def attachments(book: Book, run: str) -> list[Attached]:
+    return [
+        Attached(row.id, row.node, row.name, row.type, row.digest, row.body)
+        for row in book.find(FileRow, run=run)
+    ]
 
 
 def steps(book: Book, run: str) -> list[Stepped]:

@@ -30,7 +30,7 @@ from runs.testing.book import (
 )
 from runs.testing.crashing import Boundary, Crash, planned
 from runs.testing.deciding import Decisions, Script, Unused
-from runs.testing.looking import Called, Happened, Line, Opened, Point, Spent, Stepped
+from runs.testing.looking import Attached, Called, Happened, Line, Opened, Point, Spent, Stepped
 from runs.testing.people import People, Teams
 from runs.testing.replaying import Mismatch
 from runs.testing.working import Worker
@@ -142,6 +142,11 @@ class Played:
     def approvals(self) -> list[Opened]:
         """All of them, in the order in which they were opened."""
         return looking.approvals(self.world.book, self.id)
+
+    @property
+    def attachments(self) -> list[Attached]:
+        """Files that its nodes have attached, in order."""
+        return looking.attachments(self.world.book, self.id)
 
     @property
     def log(self) -> list[Line]:

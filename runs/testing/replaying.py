@@ -23,6 +23,7 @@ from runs.driver import (
 )
 from runs.engine import canonical
 from runs.engine.canonical import Json
+from runs.engine.files import File
 from runs.engine.position import LiveStep
 from runs.engine.state import storable
 from runs.errors import HitlError, StepError
@@ -68,6 +69,12 @@ class Replay:
 
     def commit_time(self, call: Call) -> str:
         raise NotInJournal(call=call.name)
+
+    def commit_file(self, call: Call, file: File) -> None:
+        raise NotInJournal(call=call.name)
+
+    def file_limit(self) -> int:
+        return self.port.file_limit()
 
     def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
         return

@@ -32,14 +32,16 @@ from runs.driver import (
 from runs.engine import canonical, compensation, failures, machine
 from runs.engine import position as at
 from runs.engine.canonical import Json
+from runs.engine.files import LIMIT, MOST, REFERENCE, File
 from runs.engine.position import LiveStep
 from runs.engine.status import RunStatus, StepStatus
 from runs.engine.transition import Aggregate, Transition
-from runs.errors import LateResult, StepError
+from runs.errors import LateResult, StepError, TooManyAttachments
 from runs.testing import asking, undoing, waking
 from runs.testing.book import (
     ApprovalRow,
     BranchRow,
+    FileRow,
     JournalRow,
     LogRow,
     RunRow,
@@ -376,6 +378,29 @@ class BookPort(_InHand):
         told = replace(call, result=canonical.dumps(self.world.now.isoformat(timespec="microseconds")))
         self.commit_call(told)
         return told.result
+
+    def commit_file(self, call: Call, file: File) -> None:
+        self.worker.strike("after_call", self.held.step.node, call.name)
+        with self.world.book.transaction():
+            check_held(self.world, self.run, self.held)
+            if len(self.world.book.find(FileRow, run=self.run.id)) >= MOST:
+                raise TooManyAttachments(limit=MOST)
+            row = FileRow(
+                id=canonical.loads(call.result)[REFERENCE],
+                run=self.run.id,
+                node=self.held.step.node,
+                name=file.name,
+                type=file.type,
+                digest=file.digest,
+                body=file.body,
+                at=self.world.now,
+            )
+            self.world.book.add(row)
+            self._keep(call)
+        self.worker.strike("after_call_commit", self.held.step.node, call.name)
+
+    def file_limit(self) -> int:
+        return LIMIT
 
     def _keep(self, call: Call) -> None:
         step = self.held.step

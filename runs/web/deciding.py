@@ -15,7 +15,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 
-from runs import operations, policies, queries, sights, workflows
+from runs import attached, operations, policies, queries, sights, workflows
 from runs.engine import canonical
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
@@ -327,6 +327,7 @@ def _card_context(
             whole=whole,
         ),
         **listed,
+        "files": attached.of_run(request.actor, approval.run),
         "onlookers": inbox.onlookers(request).get(approval.pk, []),
         "form_token": once.token(request),
     }

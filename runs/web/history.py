@@ -59,6 +59,7 @@ WORDS: Final = {
     "timer_fired": "time has passed",
     "wait_timed_out": "waited in vain",
     "signal_received": "signal came",
+    "file_attached": "file came",
     "signal_taken": "signal taken",
     "child_ended": "child run ended",
 }

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import policies, queries, sights, store, tracing, workflows
+from runs import attached, policies, queries, sights, store, tracing, workflows
 from runs.engine import canonical
 from runs.engine.redaction import Sight
 from runs.models import Event, Run
@@ -223,6 +223,7 @@ def data(request: Request, run_id: UUID) -> HttpResponse:
         "output": made,
         "output_more": made_more,
         "error": pretty.lines(_without_traceback(run.error)) if run.error else None,
+        "files": attached.of_run(request.actor, run),
         "kept": keeping.of_run(request.actor, run),
     }
     return draw(request, seen, "data", shown)

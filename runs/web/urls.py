@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 
 from runs.web import (
     account,
+    attachments,
     attending,
     bulk,
     comparing,
@@ -51,6 +52,7 @@ urlpatterns = [
     path("inbox/<uuid:approval_id>/arguments.json", deciding.file, name="approval-file"),
     path("inbox/<uuid:approval_id>/edit/", deciding.edit, name="approval-edit"),
     path("inbox/<uuid:approval_id>/decide/", deciding.decide, name="approval-decide"),
+    path("attachments/<uuid:attachment_id>/", attachments.show, name="attachment"),
     path("runs/", runs.index, name="runs"),
     path("runs/<uuid:run_id>/", run.show, name="run"),
     path("runs/<uuid:run_id>/timeline/", run_parts.steps, name="run-timeline"),

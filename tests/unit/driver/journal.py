@@ -12,6 +12,7 @@ from runs.driver import Call, Context, Entry, LogLine, Outcome, StepScope, Used,
 from runs.engine import Retry, Workflow, canonical
 from runs.engine.approval import approved_digest
 from runs.engine.canonical import Json
+from runs.engine.files import LIMIT, File
 from runs.engine.position import LiveStep
 from runs.engine.waits import ENTRY_OF, FIRST, Wanted, shape_of
 from runs.errors import LateResult
@@ -45,6 +46,8 @@ class Journal:
     failed_use: list[tuple[str, Sequence[Used]]] = field(default_factory=list)
     lines: list[LogLine] = field(default_factory=list)
     progress: list[Json] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+    refuses_files: Exception | None = None
     overdue: list[Json] = field(default_factory=list)
 
     # ---- the port
@@ -81,6 +84,15 @@ class Journal:
         told = replace(call, result=next(self.moments))
         self.commit_call(told)
         return told.result
+
+    def commit_file(self, call: Call, file: File) -> None:
+        if self.refuses_files is not None:
+            raise self.refuses_files
+        self.commit_call(call)
+        self.files.append(file)
+
+    def file_limit(self) -> int:
+        return LIMIT
 
     def note_usage(self, call: str, occurrence: str, used: Sequence[Used]) -> None:
         self.failed_use.append((call, used))

@@ -381,3 +381,18 @@ def test_a_good_body_passes_whatever_it_does() -> None:
     played = play(single(body), replay_check=True)
     assert (played.status, played.mismatches, played.usage.model_tokens_in) == ("completed", [], 1)
     play(paying([]), decisions={"confirm": "approve"}, replay_check=True)
+
+
+# ---- files
+
+
+@pytest.mark.parametrize("boundary", [None, "after_call", "after_call_commit", "before_commit"])
+def test_a_played_node_attaches_once_whatever_happens(boundary: Any) -> None:
+    def body(state: State, ctx: Any) -> dict[str, Any]:
+        return {"log": [ctx.attach("../plan.png", b"\xff\xd8\xff", "text/html")]}
+
+    played = play(single(body), {}, crash=boundary, replay_check=boundary is None)
+    [file] = played.attachments
+    assert (file.name, file.type, file.body, file.node) == ("plan.png", "image/jpeg", b"\xff\xd8\xff", "only")
+    assert played.state["log"][0]["$attachment"] == file.id
+    assert played.mismatches == []
