@@ -58,7 +58,7 @@ def test_a_renewed_session_of_the_same_person_keeps_the_text_and_decides_once(
     watched.page.locator("#reason").fill("typed before")
     other = watched.open()
     other.goto("/inbox/")
-    other.locator(".menu summary").click()
+    other.locator(".topbar .menu summary").click()
     other.get_by_role("button", name="Sign out").click()
     sign_in(other, "frida")
     answers(watched.page, "Approve")
@@ -78,7 +78,7 @@ def test_a_form_of_one_person_is_not_sent_under_the_name_of_another(site: Site, 
     card(watched.page, approval_id)
     other = watched.open()
     other.goto("/inbox/")
-    other.locator(".menu summary").click()
+    other.locator(".topbar .menu summary").click()
     other.get_by_role("button", name="Sign out").click()
     sign_in(other, "felix")
     for _ in range(2):

@@ -85,7 +85,7 @@ def test_a_double_click_decides_once(site: Site, opens: Opens) -> None:
     _, approval_id = asked(site)
     watched = opens("frida")
     posts = []
-    watched.page.on("request", lambda sent: posts.append(sent.url) if sent.method == "POST" else None)
+    watched.page.on("request", lambda sent: posts.append(sent.url) if "/decide/" in sent.url else None)
     watched.page.route(re.compile("/decide/"), slow)
     card(watched.page, approval_id)
     watched.page.locator("button.answer.yes").dblclick()

@@ -141,10 +141,11 @@ def test_cancel_explains_before_it_does(site: Site, olga: Page) -> None:
 def test_the_list_filters_by_status_and_workflow(site: Site, olga: Page) -> None:
     run_id, _ = asked(site)
     olga.goto("/runs/")
-    olga.get_by_role("navigation", name="Status").get_by_role("link", name="Waiting").click()
+    olga.get_by_role("navigation", name="Status").get_by_role("link", name="Waiting for people").click()
     expect(olga.locator("table.runs")).to_contain_text(run_id[:8])
-    olga.get_by_label("Workflow").select_option("several")
-    olga.get_by_role("button", name="Filter").click()
+    olga.locator("summary", has_text="Filter").click()
+    olga.locator("#filter-workflow").select_option("several")
+    olga.get_by_role("button", name="Show these").click()
     expect(olga.locator("#_runs")).not_to_contain_text(run_id[:8])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from runs import queries
+from runs import runlists
 from tests.integration.api.conftest import Api, House
 
 
@@ -24,7 +24,7 @@ def fail_with(error: Exception) -> Any:
 def test_a_database_that_is_down_is_a_503_that_may_be_tried_again(
     house: House, shop: Api, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    monkeypatch.setattr(queries, "runs", fail_with(error))
+    monkeypatch.setattr(runlists, "newest_first", fail_with(error))
     reply = shop.get("runs")
     assert (reply.status, reply.code, reply.headers["Retry-After"]) == (503, "database_error", "1")
     assert "secret host" not in reply.text
@@ -42,7 +42,7 @@ def test_a_database_that_is_down_before_anybody_is_known_is_a_503_too(
 def test_a_fault_of_our_own_is_logged_and_tells_nothing(
     house: House, shop: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(queries, "runs", fail_with(ZeroDivisionError("the inside")))
+    monkeypatch.setattr(runlists, "newest_first", fail_with(ZeroDivisionError("the inside")))
     response = shop.client.get("/api/v1/runs", headers={"Authorization": f"Bearer {shop.secret}"})
     assert (response.status_code, response.headers["Content-Type"]) == (500, "application/problem+json")
     assert b"the inside" not in response.content
