@@ -19,7 +19,6 @@ from django.db.models.functions import Now
 from runs import policies, queries, store
 from runs.engine import finding
 from runs.engine.status import ApprovalStatus
-from runs.errors import Problem
 from runs.models import Approval, Project, Snooze, User, Vote
 from runs.models.approvals import RISKIEST_FIRST
 from runs.policies import Actor
@@ -75,7 +74,7 @@ class Wanted:
     @classmethod
     def of(cls, told: Mapping[str, str]) -> Wanted:
         """What an address says; what nobody knows there asks for nothing."""
-        kept = {name: told[name] for name in NAMES if name in told and not _fault(name, told[name])}
+        kept = {name: told[name] for name in NAMES if name in told and not fault(name, told[name])}
         return cls(**kept)
 
     def as_dict(self) -> dict[str, str]:
@@ -92,18 +91,8 @@ class Wanted:
 NAMES: Final = tuple(one.name for one in fields(Wanted))
 
 
-def faults(told: Mapping[str, str]) -> list[Problem]:
-    """What nobody knows of a query that is to be kept."""
-    unknown = [
-        Problem(f"/{name}", "unknown_field", f"known here: {', '.join(NAMES)}")
-        for name in told
-        if name not in NAMES
-    ]
-    wrong = [(name, _fault(name, value)) for name, value in told.items() if name in NAMES]
-    return unknown + [Problem(f"/{name}", "invalid_value", why) for name, why in wrong if why]
-
-
-def _fault(name: str, value: str) -> str:
+def fault(name: str, value: str) -> str:
+    """What is wrong with a value of an address, in words; empty where nothing is."""
     choices = _CHOICES.get(name)
     if choices is not None and value not in (*choices, ""):
         return f"one of {', '.join(choices)}"

@@ -22,7 +22,7 @@ from runs import queries, workflows
 from runs.engine import canonical
 from runs.engine.searching import is_hidden
 from runs.engine.status import RunStatus, StepStatus
-from runs.errors import InvalidJson, Problem
+from runs.errors import InvalidJson
 from runs.models import Run, RunTerm, Slot, Step, User, Wait
 from runs.models.runs import IN_LINE, WAIT_KINDS
 from runs.queries import LARGE, Page, older_than
@@ -86,7 +86,7 @@ class RunFilter:
         kept: dict[str, Any] = {}
         for name in NAMES:
             text = told.get(name, "").strip()
-            if text and not _fault(name, text):
+            if text and not fault(name, text):
                 kept[name] = _moment(name, text) if name in _MOMENTS else text
         return cls(**kept)
 
@@ -131,18 +131,8 @@ _MOMENTS: Final = ("created_from", "created_until")
 NAMES: Final = tuple(one.name for one in fields(RunFilter) if one.name not in ("labels", "ids"))
 
 
-def faults(told: Mapping[str, str]) -> list[Problem]:
-    """What nobody knows of a query that is to be kept."""
-    unknown = [
-        Problem(f"/{name}", "unknown_field", f"known here: {', '.join(NAMES)}")
-        for name in told
-        if name not in NAMES
-    ]
-    wrong = [(name, _fault(name, value)) for name, value in told.items() if name in NAMES]
-    return unknown + [Problem(f"/{name}", "invalid_value", why) for name, why in wrong if why]
-
-
-def _fault(name: str, value: str) -> str:
+def fault(name: str, value: str) -> str:
+    """What is wrong with a value of an address, in words; empty where nothing is."""
     choices = _CHOICES.get(name)
     if choices is not None and value not in (*choices, ""):
         return f"one of {', '.join(choices)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from django.db import IntegrityError, transaction
@@ -19,7 +19,6 @@ from runs.policies import Actor
 
 MAX_NAME: Final = 60
 MOST: Final = 100  # of one person in a project
-Faults = Callable[[Mapping[str, str]], list[Problem]]
 
 
 def save_view(*, actor: Actor, page: str, name: str, query: Mapping[str, str], team: str = "") -> SavedView:
@@ -127,14 +126,26 @@ def _query(page: str, query: Mapping[str, str]) -> dict[str, str]:
     """Without what says nothing. Raises `Unprocessable`."""
     told = {name: value for name, value in query.items() if value}
     canonical.check(told)
-    faults = _FAULTS[_page(page)](told)
-    if faults:
-        first = faults[0]
+    wrong = faults(_page(page), told)
+    if wrong:
+        first = wrong[0]
         raise Unprocessable(
             f"{first.path[1:]}: {first.message}.",
-            errors=[Problem(f"/query{one.path}", one.code, one.message) for one in faults],
+            errors=[Problem(f"/query{one.path}", one.code, one.message) for one in wrong],
         )
     return told
+
+
+def faults(page: str, told: Mapping[str, str]) -> list[Problem]:
+    """What nobody knows of a query that is to be kept."""
+    names, fault = _LISTS[page]
+    unknown = [
+        Problem(f"/{name}", "unknown_field", f"known here: {', '.join(names)}")
+        for name in told
+        if name not in names
+    ]
+    wrong = [(name, fault(name, value)) for name, value in told.items() if name in names]
+    return unknown + [Problem(f"/{name}", "invalid_value", why) for name, why in wrong if why]
 
 
 def _team(actor: Actor, name: str) -> Team | None:
@@ -147,4 +158,7 @@ def _team(actor: Actor, name: str) -> Team | None:
     return found
 
 
-_FAULTS: Final[Mapping[str, Faults]] = {"inbox": inboxes.faults, "runs": runlists.faults}
+_LISTS: Final[Mapping[str, tuple[Sequence[str], Callable[[str, str], str]]]] = {
+    "inbox": (inboxes.NAMES, inboxes.fault),
+    "runs": (runlists.NAMES, runlists.fault),
+}

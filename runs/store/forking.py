@@ -11,7 +11,7 @@ from typing import Any, Final
 from runs.engine import canonical
 from runs.engine.position import LiveStep
 from runs.models import JournalEntry, Run, Wait
-from runs.store.asking import ask
+from runs.store.prepared import ask
 
 OF_ORIGIN: Final = 0  # the branch, as a fork sees it, of what its origin did
 BEFORE_ALL: Final = -1  # `after` of what a fork starts with: every branch of it sees that

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from runs.engine.canonical import Json
-from runs.store.asking import ask
+from runs.store.prepared import ask
 
 
 class Header(NamedTuple):

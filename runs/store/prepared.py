@@ -1,15 +1,19 @@
-"""The statements of the hot path, prepared once a connection and run by their names.
+"""Named statements on this thread's connection, prepared once and run by their names.
 
 A cursor reads a statement's text, chooses types for its parameters and looks for what it has prepared, every time anew. That
 costs more of a worker's processor than to send the statement and read the answer, so here libpq does only that. Values are
-written and read by psycopg all the same, and its errors are raised. Behind a pooler that keeps no prepared statements each
-is sent with its text (`HITL_PREPARE`).
+written and read by psycopg all the same; answers come in binary, since a document written out in hex is twice as long. Behind
+a pooler that keeps no prepared statements each is sent with its text (`HITL_PREPARE`).
+
+The cursors of psycopg prepare nothing on these connections (Django sees to that), so none of them lets go of what was prepared
+here, as psycopg does after a ROLLBACK.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -21,13 +25,13 @@ from django.db import connection
 from psycopg.abc import Transformer as AbstractTransformer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from runs.sql import statement
 from runs.store.connection import plan_by_keys
 
-_PLACE: Final = re.compile(r"%\((\w+)\)s")
+_PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
 @dataclass(slots=True)
@@ -41,27 +45,60 @@ class _Prepared:
 _prepared: WeakKeyDictionary[psycopg.Connection[Any], _Prepared] = WeakKeyDictionary()
 
 
+def ask(name: str, parameters: Mapping[str, Any]) -> list[Any]:
+    """The rows that a named statement gives, none of one that only writes; within the transaction, if there is one.
+
+    Counted, and its errors translated, like any query of Django's.
+    """
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    with connection.wrap_database_errors, _logged(raw, name, parameters):
+        if not raw.autocommit and raw.pgconn.transaction_status == TransactionStatus.IDLE:
+            raw.execute("")  # has psycopg begin the transaction, as it does before what its cursors send
+        return _rows(raw, name, parameters)
+
+
 def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Run a named statement on this thread's connection, as a transaction of its own; its first row, if there is one.
+    """Run a statement of the hot path as a transaction of its own, planned by indexes; its first row, if there is one.
 
     Raises `psycopg.Error`.
     """
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
+    plan_by_keys(raw)
+    return next(iter(_rows(raw, name, parameters)), None)
+
+
+def _logged(
+    raw: psycopg.Connection[Any], name: str, parameters: Mapping[str, Any]
+) -> AbstractContextManager[None]:
+    """For whoever counts or looks at queries."""
+    if not connection.queries_logged:
+        return nullcontext()
+    cursor: Any = psycopg.ClientCursor(raw)
+    whole = cursor.mogrify(statement(name).encode(), parameters)
+    logged: AbstractContextManager[None] = connection.make_debug_cursor(cursor).debug_sql(whole)
+    return logged
+
+
+def _rows(raw: psycopg.Connection[Any], name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     adapter = _of(raw).adapter
     values = [parameters[place] for place in _places(name)]
-    # As text, which the server reads as whatever type it needs at the place; bytes as they are.
-    formats = [PyFormat.BINARY if type(value) is bytes else PyFormat.TEXT for value in values]
-    given = adapter.dump_sequence(values, formats)
+    given = adapter.dump_sequence(values, [_format(value) for value in values])
     result = _sent(raw, name, given, adapter.formats or ())
     adapter.set_pgresult(result)
-    return adapter.load_row(0, tuple) if result.ntuples else None
+    return adapter.load_rows(0, result.ntuples, tuple)
+
+
+def _format(value: Any) -> PyFormat:
+    """Text, which the server reads as whatever type it needs at the place; bytes, and lists of them, as they are."""
+    one = value[0] if type(value) is list and value else value
+    return PyFormat.BINARY if type(one) is bytes else PyFormat.TEXT
 
 
 def _of(raw: psycopg.Connection[Any]) -> _Prepared:
     found = _prepared.get(raw)
     if found is None:
-        plan_by_keys(raw)
         found = _prepared[raw] = _Prepared()
     return found
 
@@ -69,16 +106,18 @@ def _of(raw: psycopg.Connection[Any]) -> _Prepared:
 def _sent(raw: psycopg.Connection[Any], name: str, given: Sequence[Any], formats: Sequence[Any]) -> PGresult:
     with raw.lock:
         if not settings.HITL_PREPARE:
-            return _checked(raw.pgconn.exec_params(_numbered(name), given, None, formats))
+            return _checked(raw.pgconn.exec_params(_numbered(name), given, None, formats, Format.BINARY))
         known = _of(raw).names
         if name in known:
             try:
-                return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats))
+                return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats, Format.BINARY))
             except psycopg.errors.InvalidSqlStatementName:
-                pass  # somebody let go of all that was prepared, as psycopg does after a ROLLBACK; nothing was done
+                known.clear()  # somebody let go of all that was prepared; nothing was done
+                if raw.pgconn.transaction_status == TransactionStatus.INERROR:
+                    raise
         _checked(raw.pgconn.prepare(name.encode(), _numbered(name)))
         known.add(name)
-        return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats))
+        return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats, Format.BINARY))
 
 
 def _checked(result: PGresult) -> PGresult:

@@ -34,8 +34,8 @@ from runs.models import (
     Vote,
 )
 from runs.models.packed import unpack
-from runs.store.asking import ask
 from runs.store.connection import refusing
+from runs.store.prepared import ask
 
 ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds

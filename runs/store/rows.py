@@ -14,7 +14,7 @@ from runs.engine.transition import Checkpoint, Undo
 from runs.models import Event, Run
 from runs.models.packed import pack
 from runs.models.runs import place_of
-from runs.store.asking import ask
+from runs.store.prepared import ask
 
 CallAt = tuple[str, str, str]  # address, name and occurrence of a call
 

@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import NamedTuple
 
-from runs.store.asking import ask
+from runs.store.prepared import ask
 
 
 class Surroundings(NamedTuple):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from runs import workflows
 from runs.runlists import STATUSES, RunFilter
 from runs.web import signs
-from runs.web.queue import Chip
+from runs.web.narrowing import Chip, FilterField
 
 WAITS: Final[Mapping[str, str]] = {
     "approval": "people",
@@ -50,19 +49,6 @@ HINTS: Final[Mapping[str, str]] = {
 }
 SHOWN: Final = tuple(name for name in WORDS if name != "q")  # in the form; the search has a field of its own
 DAYS: Final = ("created_from", "created_until")
-
-
-@dataclass(frozen=True, slots=True)
-class FilterField:
-    """choices: value and word of each; without, it is typed, with `names` to choose from."""
-
-    name: str
-    word: str
-    value: str
-    hint: str = ""
-    kind: str = "text"
-    choices: Mapping[str, str] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
 
 
 def fields(which: RunFilter) -> list[FilterField]:

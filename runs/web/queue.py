@@ -15,6 +15,7 @@ from runs.live.onlooking import Onlooker
 from runs.models import Approval, SavedView
 from runs.templatetags import words
 from runs.web import sentence, signs
+from runs.web.narrowing import Chip, FilterField, View
 
 VIEWS: Final = {
     "mine": "For me",
@@ -57,6 +58,8 @@ FILTERS: Final = {
     "label": "Label",
     "status": "Closed as",
 }
+FIELDS: Final = tuple(name for name in FILTERS if name != "status")  # in the form
+CHOICES: Final[Mapping[str, Mapping[str, str]]] = {"risk": RISKS, "due": DUES}
 HOME: Final = Wanted()
 FIRSTS: Final = 3
 NOTHING: Final = {
@@ -114,25 +117,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    word: str
-    url: str
-    current: bool
-    sign: str = ""
-    count: str = ""
-    shared: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A filter that is on: what it says, and where it is off."""
-
-    word: str
-    value: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class Found:
     """What was read for a list: a page of approvals, how many there are of each view and of this one, saved views."""
 
@@ -186,20 +170,22 @@ class Queue:
         return {name: value for name, value in self.wanted.as_dict().items() if name != "q"}
 
     @property
-    def filters(self) -> list[dict[str, object]]:
-        """The fields of the form, with what they say now."""
-        choices = {"risk": RISKS, "due": DUES}
+    def kept(self) -> dict[str, str]:
+        """What the form of the filters leaves as it is."""
+        return {name: value for name, value in self.wanted.as_dict().items() if name not in FIELDS}
+
+    @property
+    def filters(self) -> list[FilterField]:
         return [
-            {
-                "name": name,
-                "word": word,
-                "value": getattr(self.wanted, name),
-                "choices": choices.get(name, {}),
-                "names": self.names.get(name, ()),
-                "hint": "name=value" if name == "label" else "",
-            }
-            for name, word in FILTERS.items()
-            if name != "status"
+            FilterField(
+                name,
+                FILTERS[name],
+                getattr(self.wanted, name),
+                "name=value" if name == "label" else "",
+                choices=CHOICES.get(name, {}),
+                names=self.names.get(name, ()),
+            )
+            for name in FIELDS
         ]
 
     @property
@@ -308,9 +294,8 @@ def _saved(view: SavedView, place: Place, url: str) -> View:
 
 def _chips(place: Place, url: str) -> list[Chip]:
     told = place.wanted.as_dict()
-    said = {"risk": RISKS, "due": DUES}
     return [
-        Chip(word, said.get(name, {}).get(told[name], told[name]), url + place.but(**{name: ""}).query)
+        Chip(word, CHOICES.get(name, {}).get(told[name], told[name]), url + place.but(**{name: ""}).query)
         for name, word in FILTERS.items()
         if name in told
     ]

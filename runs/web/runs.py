@@ -19,7 +19,7 @@ from runs.templatetags import words
 from runs.web import filters, sentence, signs
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
-from runs.web.queue import Chip, View
+from runs.web.narrowing import Chip, View
 from runs.web.run_page import Link
 
 ROWS: Final = 50

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runs import runlists
+from runs.operations.viewing import faults
 from runs.runlists import STARTED, STATUSES, WAITS, RunFilter
 from runs.web import filters
 
@@ -40,7 +41,7 @@ def elsewhere() -> Iterator[None]:
 def test_an_address_means_the_same_when_it_is_said_again(told: dict[str, str]) -> None:
     which = RunFilter.of(told)
     assert RunFilter.of(which.as_dict()) == which
-    assert runlists.faults(which.as_dict()) == []
+    assert faults("runs", which.as_dict()) == []
     assert {chip.url for chip in filters.chips(which, url=str)} == set(which.as_dict())
     shown = {field.name: field.value for field in filters.fields(which) if field.value}
     assert {**shown, **({"q": which.q} if which.q else {})} == which.as_dict()
@@ -52,7 +53,7 @@ def test_an_address_means_the_same_when_it_is_said_again(told: dict[str, str]) -
 def test_no_address_is_too_odd_to_be_read(told: dict[str, str]) -> None:
     which = RunFilter.of(told)
     assert RunFilter.of(which.as_dict()) == which
-    if not runlists.faults(told):
+    if not faults("runs", told):
         assert set(which.as_dict()) <= set(told)
 
 
@@ -73,7 +74,7 @@ def test_what_a_saved_view_may_not_say_is_told_by_name() -> None:
         "label": "x" * 401,
         "workflow": "refund",
     }
-    assert [(one.path, one.code) for one in runlists.faults(told)] == [
+    assert [(one.path, one.code) for one in faults("runs", told)] == [
         ("/nonsense", "unknown_field"),
         ("/status", "invalid_value"),
         ("/created_from", "invalid_value"),
