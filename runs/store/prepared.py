@@ -20,7 +20,7 @@ from django.db import connection
 from psycopg.abc import Transformer as AbstractTransformer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from runs.sql import statement
@@ -41,7 +41,8 @@ _prepared: WeakKeyDictionary[psycopg.Connection[Any], _Prepared] = WeakKeyDictio
 
 
 def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Run a named statement on this thread's connection, as a transaction of its own; its first row, if there is one.
+    """Run a named statement on this thread's connection, alone or in the transaction that is open there; its first row, if there is
+    one.
 
     Raises `psycopg.Error`.
     """
@@ -67,13 +68,24 @@ def _of(raw: psycopg.Connection[Any]) -> _Prepared:
 
 def _sent(raw: psycopg.Connection[Any], name: str, given: Sequence[Any], formats: Sequence[Any]) -> PGresult:
     with raw.lock:
-        if not settings.HITL_PREPARE:
+        if not settings.HITL_PREPARE or raw.pgconn.transaction_status != TransactionStatus.IDLE:
             return _checked(raw.pgconn.exec_params(_numbered(name), given, None, formats))
-        known = _of(raw).names
-        if name not in known:
-            _checked(raw.pgconn.prepare(name.encode(), _numbered(name)))
-            known.add(name)
-        return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats))
+        try:
+            return _by_name(raw, name, given, formats)
+        except psycopg.errors.InvalidSqlStatementName:
+            # The driver forgets what it has prepared at a rollback, and has the server forget ours with it.
+            _of(raw).names.clear()
+            return _by_name(raw, name, given, formats)
+
+
+def _by_name(
+    raw: psycopg.Connection[Any], name: str, given: Sequence[Any], formats: Sequence[Any]
+) -> PGresult:
+    known = _of(raw).names
+    if name not in known:
+        _checked(raw.pgconn.prepare(name.encode(), _numbered(name)))
+        known.add(name)
+    return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats))
 
 
 def _checked(result: PGresult) -> PGresult:
