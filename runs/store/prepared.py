@@ -41,8 +41,8 @@ _prepared: WeakKeyDictionary[psycopg.Connection[Any], _Prepared] = WeakKeyDictio
 
 
 def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:
-    """Run a named statement on this thread's connection, alone or in the transaction that is open there; its first row, if there is
-    one.
+    """Run a named statement on this thread's connection, alone or in the transaction that is open there; its first row, if
+    there is one.
 
     Raises `psycopg.Error`.
     """

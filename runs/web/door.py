@@ -41,7 +41,8 @@ class Request(HttpRequest):
     inbox_count: int  # what waits for the person, where the inbox has counted it
 
 
-View = Callable[..., HttpResponseBase]
+View = Callable[..., HttpResponseBase]  # a page, or a file
+Page = Callable[..., HttpResponse]
 Refused = Callable[..., HttpResponse]
 
 TITLES: Final = {
@@ -108,12 +109,12 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
     return wrap
 
 
-def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
+def answering(answer: Callable[..., HttpResponse]) -> Callable[[Page], Page]:
     """For a page outside the door: what is refused becomes answer(request, error, **kwargs)."""
 
-    def wrap(view: View) -> View:
+    def wrap(view: Page) -> Page:
         @wraps(view)
-        def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
+        def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             try:
                 return view(request, **kwargs)
             except HitlError as error:
