@@ -21,7 +21,8 @@ COPY templates templates
 
 RUN mkdir staticfiles \
  && HITL_DATA_DIR=/tmp/build python manage.py collectstatic --no-input --verbosity 0 \
- && useradd --system --home-dir /srv/hitl --shell /usr/sbin/nologin hitl
+ && useradd --system --home-dir /srv/hitl --shell /usr/sbin/nologin hitl \
+ && install --directory --owner hitl /tmp/hitl /tmp/hitl/attachments
 
 USER hitl
 ENV HITL_HOST=0.0.0.0 HITL_DATA_DIR=/tmp/hitl

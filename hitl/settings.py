@@ -187,6 +187,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Durable agent runs with a human at the gate.",
     "TAGS": [
         {"name": "runs", "description": "Start runs, watch them, steer them."},
+        {"name": "attachments", "description": "Files of runs."},
         {"name": "approvals", "description": "What people are asked, and their answers."},
         {"name": "webhooks", "description": "Where what happens is told."},
         {"name": "deliveries", "description": "What was told to whom, and how that went."},

@@ -103,7 +103,8 @@ class AttachmentContent(Endpoint):
 
 def _sent(request: Request) -> tuple[Any, str | None]:
     """The only file of a form, and its type."""
-    odd = sorted({*request.data, *request.FILES} - {"file", "type", "csrfmiddlewaretoken"})
+    form: Any = request.data
+    odd = sorted({*form, *request.FILES} - {"file", "type", "csrfmiddlewaretoken"})
     if odd:
         problems = [Problem(f"/{name}", "unknown_field", "known here: file, type") for name in odd]
         raise UnknownField(f"The form has a field {odd[0]!r:.100} that nothing here reads.", errors=problems)
@@ -112,4 +113,4 @@ def _sent(request: Request) -> tuple[Any, str | None]:
         raise BadRequest(
             "Send one file, in the field `file`.", errors=[Problem("/file", "missing", "one file")]
         )
-    return files[0], request.data.get("type") or files[0].content_type
+    return files[0], form.get("type") or files[0].content_type

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
 from django.utils import timezone
@@ -40,7 +41,8 @@ class Request(HttpRequest):
     inbox_count: int  # what waits for the person, where the inbox has counted it
 
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]  # a page, or a file
+Page = Callable[..., HttpResponse]
 Refused = Callable[..., HttpResponse]
 
 TITLES: Final = {
@@ -89,7 +91,7 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
         @never_cache
         @require_http_methods(allowed)
         @wraps(view)
-        def guarded(request: Request, **kwargs: Any) -> HttpResponse:
+        def guarded(request: Request, **kwargs: Any) -> HttpResponseBase:
             if not is_signed_in(request):
                 return to_sign_in(request)
             with readers_clock(request):
@@ -107,10 +109,10 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
     return wrap
 
 
-def answering(answer: Callable[..., HttpResponse]) -> Callable[[View], View]:
+def answering(answer: Callable[..., HttpResponse]) -> Callable[[Page], Page]:
     """For a page outside the door: what is refused becomes answer(request, error, **kwargs)."""
 
-    def wrap(view: View) -> View:
+    def wrap(view: Page) -> Page:
         @wraps(view)
         def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
             try:

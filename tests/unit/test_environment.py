@@ -108,3 +108,18 @@ def test_secrets_of_workflows_are_known_by_their_form(say: Say, tmp_path: Path) 
 def test_a_folder_of_secrets_that_is_not_there_stops_the_start(say: Say, tmp_path: Path) -> None:
     with pytest.raises(env.BadEnvironment, match="HITL_SECRETS_DIR"):
         say(HITL_SECRETS_DIR=str(tmp_path / "nowhere"))
+
+
+def test_files_of_runs_are_kept_in_the_data_folder_or_in_a_bucket(
+    say: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = env.attachments(say(HITL_DATA_DIR=str(tmp_path)))
+    assert folder["OPTIONS"]["location"] == tmp_path / "attachments"
+    wanted = say(HITL_ATTACHMENTS_S3_BUCKET="papers")
+    monkeypatch.setattr(env, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"needs the extra s3: install hitl\[s3\]"):
+        env.attachments(wanted)
+    monkeypatch.setattr(env, "find_spec", lambda name: object())
+    assert env.attachments(wanted)["OPTIONS"]["bucket_name"] == "papers"
+    with pytest.raises(env.BadEnvironment, match="the name of a bucket"):
+        say(HITL_ATTACHMENTS_S3_BUCKET="No/Bucket")

@@ -40,6 +40,7 @@ ON_RUN: list[tuple[str, str, Any]] = [
     ("POST", "runs/{id}/retry", {"reason": "x"}),
     ("POST", "runs/{id}/decide", {"version": 1, "type": "approve"}),
     ("GET", "runs/{id}/signals", None),
+    ("GET", "runs/{id}/attachments", None),
     ("POST", "runs/{id}/signals", {"name": "paid"}),
     ("PATCH", "runs/{id}/state", {"version": 1, "changes": {"x": 1}, "reason": "x"}),
     ("PATCH", "runs/{id}/state", {"changes": {"x": 1}, "reason": "x"}),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.files.storage import storages
+from django.db import transaction
 from django.db.models import F
 
 from runs import operations, store, workflows
@@ -22,11 +24,11 @@ Define = Callable[..., Workflow]
 
 
 @pytest.fixture(autouse=True)
-def folder(settings: Any, tmp_path: Path) -> Iterator[Path]:
+def folder(settings: Any, tmp_path: Path) -> Path:
     options = {"location": tmp_path, "base_url": None}
     backend = "django.core.files.storage.FileSystemStorage"
     settings.STORAGES = {**settings.STORAGES, "attachments": {"BACKEND": backend, "OPTIONS": options}}
-    yield tmp_path
+    return tmp_path
 
 
 def files_in(folder: Path) -> list[bytes]:
@@ -96,6 +98,16 @@ def test_a_step_that_is_somebody_elses_by_now_attaches_nothing(house: House, def
     assert history_is_whole(run)
 
 
+def test_a_rollback_takes_nothing_from_a_worker(house: House, define: Define) -> None:
+    """The driver then has the server forget every prepared statement, those of the worker too."""
+    attaching(define("draws"))
+    for _ in range(2):
+        assert house.work(house.submit("draws")).status == "completed"
+        with suppress(RuntimeError), transaction.atomic():
+            Run.objects.first()
+            raise RuntimeError
+
+
 # ---- from outside
 
 
@@ -112,7 +124,7 @@ def give(house: House, run: Run, body: bytes = b"x", **more: Any) -> Attachment:
 
 def test_a_file_from_outside_is_in_the_history_and_the_audit(house: House, parked: Run) -> None:
     made = give(house, parked, b"abc", name="../b.txt")
-    assert (made.name, made.content.size, made.author["name"]) == ("b.txt", 3, str(house.shop.user))
+    assert (made.name, made.content.size, (made.author or {})["name"]) == ("b.txt", 3, str(house.shop.user))
     assert kinds_of(parked)[-1] == "file_attached"
     assert history_is_whole(parked)
     assert AuditEntry.objects.filter(verb="attach", outcome="done", target=str(parked.pk)).exists()
@@ -170,7 +182,8 @@ def test_a_file_stays_while_any_run_of_the_project_has_it_and_goes_with_the_last
     grow_old()
     for run, left in ((first, [b"the plan"]), (second, [])):
         Run.objects.filter(pk=run.pk).update(
-            created_at=F("created_at") - timedelta(days=900), finished_at=F("finished_at") - timedelta(days=900)
+            created_at=F("created_at") - timedelta(days=900),
+            finished_at=F("finished_at") - timedelta(days=900),
         )
         operations.keep_house()
         assert not Run.objects.filter(pk=run.pk).exists()

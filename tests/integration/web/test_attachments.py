@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,11 +39,11 @@ class SecretArgs(BaseModel):
 
 
 @pytest.fixture(autouse=True)
-def folder(settings: Any, tmp_path: Path) -> Iterator[Path]:
+def folder(settings: Any, tmp_path: Path) -> Path:
     options = {"location": tmp_path, "base_url": None}
     backend = "django.core.files.storage.FileSystemStorage"
     settings.STORAGES = {**settings.STORAGES, "attachments": {"BACKEND": backend, "OPTIONS": options}}
-    yield tmp_path
+    return tmp_path
 
 
 def asking(flow: Workflow, schema: Any = None) -> Workflow:
@@ -101,7 +101,9 @@ def test_a_file_has_an_address_where_nothing_of_it_runs(
     assert client_of(make_house("other").olga).get(f"/attachments/{file_id}/").status_code == 404
 
 
-@pytest.mark.parametrize(("state", "schema"), [(Secret, None), (Papers, SecretArgs)], ids=["state", "arguments"])
+@pytest.mark.parametrize(
+    ("state", "schema"), [(Secret, None), (Papers, SecretArgs)], ids=["state", "arguments"]
+)
 def test_who_may_not_see_everything_of_a_run_sees_none_of_its_files(
     house: House, define: Define, client_of: ClientOf, state: Any, schema: Any
 ) -> None:

@@ -63,7 +63,9 @@ def test_a_file_is_read_from_where_it_stands_and_an_async_node_attaches_too() ->
 
 
 @pytest.mark.parametrize(
-    "content", [bytes(LIMIT + 1), io.BytesIO(bytes(LIMIT + 1)), io.StringIO("text")], ids=["bytes", "file", "text"]
+    "content",
+    [bytes(LIMIT + 1), io.BytesIO(bytes(LIMIT + 1)), io.StringIO("text")],
+    ids=["bytes", "file", "text"],
 )
 def test_what_cannot_be_kept_is_refused_and_nothing_of_it_is_kept(content: Any) -> None:
     journal = Journal()
