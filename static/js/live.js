@@ -254,7 +254,6 @@
     keepRows(old, fresh);
     window.Idiomorph.morph(old, fresh, {
       morphStyle: "outerHTML",
-      ignoreActiveValue: true, // what is being typed is the reader's
       callbacks: { beforeAttributeUpdated: (name, node) => !isOwn(name, node) },
     });
     window.htmx.process(document.getElementById(fresh.id) || old);
