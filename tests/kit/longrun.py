@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.db import connection, transaction
 
-from runs import store
 from runs.engine import canonical
-from runs.models import Checkpoint, Run
+
+if TYPE_CHECKING:
+    from runs.models import Run  # `make screenshots` reads this page without Django's settings
 
 EVENTS: Final = 20_000
 CHECKPOINTS: Final = 2_000
@@ -79,6 +80,9 @@ def lengthen(run: Run) -> None:
 
 
 def _checkpoints(run: Run) -> None:
+    from runs import store
+    from runs.models import Checkpoint
+
     document = store.read_position(run.pk, run.head)
     rows = []
     for no in range(run.head + 1, CHECKPOINTS + 1):

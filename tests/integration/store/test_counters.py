@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
+from psycopg.pq import TransactionStatus
 
 from runs import operations, workflows
 from runs.engine import Workflow
 from runs.models import Run
 from runs.operations.working import Slice
 from runs.store.connection import plan_by_keys
+from runs.store.surroundings import surroundings
 from runs.store.weights import BESIDE_LEAST, Weights
 from tests.integration.store.conftest import Define, Hand, House, chain_of
 from tests.integration.store.test_lanes_at_once import Trace, split, spread
@@ -45,12 +47,24 @@ def test_a_step_is_one_statement_one_trip_one_commit(house: House, define: Defin
 
 
 def test_what_was_let_go_of_is_prepared_again(house: House, define: Define) -> None:
-    """Whoever shares the connection may let go of every statement: psycopg does so after a ROLLBACK."""
+    """Whoever shares the connection may let go of every statement."""
     chain_of(define("links"), 3)
     hand = Hand(house.submit("links")).go_on()
     connection.connection.execute("DEALLOCATE ALL")
     hand.go_on()
     assert Run.objects.get(pk=hand.run.pk).checkpoint_no == 2
+
+
+def test_a_rollback_lets_go_of_nothing(house: House, define: Define, tmp_path: Path) -> None:
+    chain_of(define("links"), 3)
+    hand = Hand(house.submit("links")).go_on()
+    with transaction.atomic():
+        surroundings(hand.run.pk)  # the first in its transaction, which it begins
+        assert connection.connection.info.transaction_status == TransactionStatus.INTRANS
+        transaction.set_rollback(True)
+    with watched(tmp_path / "trace") as traffic:
+        hand.go_on()
+    assert traffic.parsed == 0
 
 
 def test_behind_a_pooler_nothing_is_prepared(
