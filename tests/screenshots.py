@@ -18,10 +18,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from hitl.env import root
 from tests.acceptance.seed import PASSWORD as SEEDED
 from tests.acceptance.site import Site
-from tests.browser.asks import asked
+from tests.browser.asks import asked, lengthened
 from tests.browser.conftest import PHONE, WIDE
 from tests.browser.test_hostile import hostile
-from tests.browser.test_run_page import LENGTHEN
 from tests.kit import chromium, month
 from tests.kit.run_pages import PARTS
 from tests.kit.servers import Servers
@@ -282,8 +281,7 @@ def steered(stack: Stack) -> Pages:
     until(partial(_asks, site, lanes, 2), seconds=60, what="both questions of the lanes")
     sixty = site.start("sixty", title="Large")
     until(partial(_asks, site, sixty, 4), seconds=60, what="all lanes of the large one")
-    long, _ = asked(site, title="A long one")
-    stack.manage("shell", "-c", LENGTHEN.format(long))
+    long = lengthened(site, title="A long one")
     waits = site.start("waiter", name="signal")
     site.wait(waits, "waiting")
     held = site.start("waiter", name="held")

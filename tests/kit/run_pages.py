@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from django.test import Client
 
-from runs.models import Run
+if TYPE_CHECKING:  # the pictures know the parts, and no settings
+    from runs.models import Run
 
 PARTS: Final = (
     "",
