@@ -1,6 +1,6 @@
 """`make screenshots`: every page in both themes and at both widths, with nothing, the demo, and hostile data.
 
-The pictures go to test-results/screenshots (ignored), to be looked at. `--docs` also renews the two of docs/images.
+The pictures go to test-results/screenshots (ignored), to be looked at. `--docs` also renews those of docs/images.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ STEERS: Final = (
 )  # what an operator does
 ADMINISTERS: Final = ("/members/", "/teams/", "/settings/")
 OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
+IN_DOCS: Final = {"sql": "light", "run": "dark", "timeline": "light", "dashboard": "light"}
 Pages = dict[str, str]
 LINE: Final[dict[str, Any]] = {
     "type": "object",
@@ -91,7 +92,7 @@ ORDER: Final[dict[str, Any]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", action="store_true", help="renew the two pictures of docs/images")
+    parser.add_argument("--docs", action="store_true", help="renew the pictures of docs/images")
     parser.add_argument("--only", default="", help="pages whose name has this in it")
     told = parser.parse_args()
     path = chromium.find()
@@ -197,6 +198,7 @@ def demo(stack: Stack) -> Pages:
         "start": "/workflows/refund/start/",
         "run": f"/runs/{run}/",
         "run-data": f"/runs/{run}/data/",
+        "timeline": f"/runs/{run}/timeline/",
         "dashboard": "/dashboard/",
         "dashboard-week": "/dashboard/?range=7d",
         "dashboard-month": "/dashboard/?range=30d&workflow=refund",
@@ -387,11 +389,20 @@ def everywhere(browser: Browser, shown: Shown, title: str, address: str) -> None
     for size, theme in LOOKS:
         with opened(browser, shown, address, size, theme) as page:
             name = f"{shown.name}-{title}-{size['width']}-{theme}.png"
+            filled(page)
             page.screenshot(path=FOLDER / name, full_page=True)
 
 
+def filled(page: Page) -> None:
+    """What a page asks for by itself when it comes into view is in the picture."""
+    for name in page.locator("[data-part]").evaluate_all("parts => parts.map(part => part.id)"):
+        page.locator(f"#{name}").scroll_into_view_if_needed()
+        page.locator(f"#{name}:not([data-part])").wait_for()
+    page.evaluate("scrollTo(0, 0)")
+
+
 def for_docs(browser: Browser, shown: Shown) -> None:
-    for name, theme in (("sql", "light"), ("run", "dark")):
+    for name, theme in IN_DOCS.items():
         with opened(browser, shown, shown.pages[name], SMALL, theme) as page:
             page.locator("[data-live-sign]", has_text="Live").wait_for()
             page.screenshot(path=IMAGES / f"{name}.png")
