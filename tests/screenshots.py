@@ -29,7 +29,6 @@ from tests.kit.waiting import until
 
 FOLDER: Final = root() / "test-results" / "screenshots"
 IMAGES: Final = root() / "docs" / "images"
-SMALL: Final = {"width": 1200, "height": 760}
 LOOKS: Final = [(size, theme) for size in (WIDE, PHONE) for theme in ("light", "dark")]
 DEMO: Final = "demo"  # the password of everybody in the demo data
 SEEDED_ONES: Final = ("hostile", "steered")
@@ -55,7 +54,12 @@ STEERS: Final = (
 )  # what an operator does
 ADMINISTERS: Final = ("/members/", "/teams/", "/settings/")
 OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
-IN_DOCS: Final = {"sql": "light", "run": "dark", "timeline": "light", "dashboard": "light"}
+IN_DOCS: Final = {  # their theme and height
+    "sql": ("light", 760),
+    "run": ("dark", 760),
+    "timeline": ("light", 440),
+    "dashboard": ("light", 760),
+}
 Pages = dict[str, str]
 LINE: Final[dict[str, Any]] = {
     "type": "object",
@@ -402,9 +406,11 @@ def filled(page: Page) -> None:
 
 
 def for_docs(browser: Browser, shown: Shown) -> None:
-    for name, theme in IN_DOCS.items():
-        with opened(browser, shown, shown.pages[name], SMALL, theme) as page:
+    for name, (theme, height) in IN_DOCS.items():
+        size = {"width": 1200, "height": height}
+        with opened(browser, shown, shown.pages[name], size, theme) as page:
             page.locator("[data-live-sign]", has_text="Live").wait_for()
+            filled(page)
             page.screenshot(path=IMAGES / f"{name}.png")
 
 
