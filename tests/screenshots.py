@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from hitl.env import root
 from tests.acceptance.seed import PASSWORD as SEEDED
@@ -399,7 +399,7 @@ def everywhere(browser: Browser, shown: Shown, title: str, address: str) -> None
 
 def filled(page: Page) -> None:
     """What a page asks for by itself is in the picture."""
-    page.wait_for_function("!document.querySelector('[data-part]')")
+    expect(page.locator("[data-part]")).to_have_count(0)
 
 
 def for_docs(browser: Browser, shown: Shown) -> None:
