@@ -1,6 +1,6 @@
 """`make screenshots`: every page in both themes and at both widths, with nothing, the demo, and hostile data.
 
-The pictures go to test-results/screenshots (ignored), to be looked at. `--docs` also renews the two of docs/images.
+The pictures go to test-results/screenshots (ignored), to be looked at. `--docs` also renews those of docs/images.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from hitl.env import root
 from tests.acceptance.seed import PASSWORD as SEEDED
 from tests.acceptance.site import Site
-from tests.browser.asks import asked
+from tests.browser.asks import asked, lengthened
 from tests.browser.conftest import PHONE, WIDE
 from tests.browser.test_hostile import hostile
-from tests.browser.test_run_page import LENGTHEN
 from tests.kit import chromium, month
 from tests.kit.run_pages import PARTS
 from tests.kit.servers import Servers
@@ -30,7 +29,6 @@ from tests.kit.waiting import until
 
 FOLDER: Final = root() / "test-results" / "screenshots"
 IMAGES: Final = root() / "docs" / "images"
-SMALL: Final = {"width": 1200, "height": 760}
 LOOKS: Final = [(size, theme) for size in (WIDE, PHONE) for theme in ("light", "dark")]
 DEMO: Final = "demo"  # the password of everybody in the demo data
 SEEDED_ONES: Final = ("hostile", "steered")
@@ -56,6 +54,12 @@ STEERS: Final = (
 )  # what an operator does
 ADMINISTERS: Final = ("/members/", "/teams/", "/settings/")
 OPEN_TO_ALL: Final = ("/sign-in/", "/styleguide")
+IN_DOCS: Final = {  # their theme and height
+    "sql": ("light", 760),
+    "run": ("dark", 760),
+    "timeline": ("light", 440),
+    "dashboard": ("light", 760),
+}
 Pages = dict[str, str]
 LINE: Final[dict[str, Any]] = {
     "type": "object",
@@ -92,7 +96,7 @@ ORDER: Final[dict[str, Any]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--docs", action="store_true", help="renew the two pictures of docs/images")
+    parser.add_argument("--docs", action="store_true", help="renew the pictures of docs/images")
     parser.add_argument("--only", default="", help="pages whose name has this in it")
     told = parser.parse_args()
     path = chromium.find()
@@ -198,6 +202,7 @@ def demo(stack: Stack) -> Pages:
         "start": "/workflows/refund/start/",
         "run": f"/runs/{run}/",
         "run-data": f"/runs/{run}/data/",
+        "timeline": f"/runs/{run}/timeline/",
         "dashboard": "/dashboard/",
         "dashboard-week": "/dashboard/?range=7d",
         "dashboard-month": "/dashboard/?range=30d&workflow=refund",
@@ -282,8 +287,7 @@ def steered(stack: Stack) -> Pages:
     until(partial(_asks, site, lanes, 2), seconds=60, what="both questions of the lanes")
     sixty = site.start("sixty", title="Large")
     until(partial(_asks, site, sixty, 4), seconds=60, what="all lanes of the large one")
-    long, _ = asked(site, title="A long one")
-    stack.manage("shell", "-c", LENGTHEN.format(long))
+    long = lengthened(site, title="A long one")
     waits = site.start("waiter", name="signal")
     site.wait(waits, "waiting")
     held = site.start("waiter", name="held")
@@ -389,13 +393,21 @@ def everywhere(browser: Browser, shown: Shown, title: str, address: str) -> None
     for size, theme in LOOKS:
         with opened(browser, shown, address, size, theme) as page:
             name = f"{shown.name}-{title}-{size['width']}-{theme}.png"
+            filled(page)
             page.screenshot(path=FOLDER / name, full_page=True)
 
 
+def filled(page: Page) -> None:
+    """What a page asks for by itself is in the picture."""
+    expect(page.locator("[data-part]")).to_have_count(0)
+
+
 def for_docs(browser: Browser, shown: Shown) -> None:
-    for name, theme in (("sql", "light"), ("run", "dark")):
-        with opened(browser, shown, shown.pages[name], SMALL, theme) as page:
+    for name, (theme, height) in IN_DOCS.items():
+        size = {"width": 1200, "height": height}
+        with opened(browser, shown, shown.pages[name], size, theme) as page:
             page.locator("[data-live-sign]", has_text="Live").wait_for()
+            filled(page)
             page.screenshot(path=IMAGES / f"{name}.png")
 
 

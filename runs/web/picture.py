@@ -32,6 +32,7 @@ END_RADIUS: Final = 5
 ROOM_FOR_END: Final = 24  # right of or below a node
 NAME_ROOM: Final = 17  # letters that fit into a node
 SAID_ROOM: Final = 20
+LETTER: Final = 6  # how wide one of a wire's label is
 URGENCY: Final = ("executing", "waiting", "ready")  # of several live steps of a node, what it is said to do
 Edge = tuple[str, str]
 Point = tuple[float, float]
@@ -303,12 +304,15 @@ def _wire(places: Places, edge: Edge, *, been: bool) -> Wire:
         here = (px + WIDTH / 2, py)
     goal = (x - WIDTH / 2 - 6, y)
     first = (places.routes[edge] or [places.at[edge[1]]])[0]
+    label = places.labels.get(edge, "")
+    # A long label goes on between the rows, not under the node that its wire leaves.
+    half = max(BETWEEN_LAYERS, len(label) * LETTER) / 2
     return Wire(
         path=path + _curve(here, goal),
         head=f"M{goal[0] + 6:g} {y:g}l-7-4v8z",
         been=been,
-        label=places.labels.get(edge, ""),
-        label_x=start[0] + BETWEEN_LAYERS / 2,
+        label=label,
+        label_x=start[0] + half,
         label_y=(start[1] + first[1]) / 2 - 4,
     )
 

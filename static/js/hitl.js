@@ -30,6 +30,14 @@
     showTheme();
   }
 
+  /* ---- a strip that scrolls, as on a phone, begins with the page that is shown in view */
+
+  for (const shown of all(":is(.tabs, .sidenav ul) [aria-current]")) {
+    const strip = shown.closest(".tabs, ul");
+    const [inner, outer] = [shown.getBoundingClientRect(), strip.getBoundingClientRect()];
+    strip.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+  }
+
   /* ---- typed text: what differs from what the server sent would be lost */
 
   const kept = () => all("form[data-keeps]");

@@ -6,6 +6,7 @@
   const LEAST = 0.2;
   const MOST = 3;
   const STEP = 1.25;
+  const LEGIBLE = 0.7; // of its size: what is smaller is looked at, not read
   const FAR = 4; // px: less is a click, not a drag
 
   const one = (selector, within = document) => within.querySelector(selector);
@@ -111,9 +112,15 @@
     if (button) copy(button);
   });
 
-  // On a phone the tabs scroll: the one that is shown stands in view.
-  const current = one(".tabs [aria-current]");
-  if (current) current.scrollIntoView({ block: "nearest", inline: "center", behavior: "instant" });
+  // A picture that almost fits is made to; of a larger one the reader sees first where the run is.
+  function place(box) {
+    const svg = one("svg", box);
+    const fits = (box.clientWidth - 16) / whole(svg).width;
+    if (fits >= LEGIBLE && fits < 1) return go(box, "fit");
+    const here = one("g:is(.n-failed, .n-people, .n-work, .n-ready, .n-retry, .n-time)", svg);
+    if (here && fits < 1) box.scrollLeft += here.getBoundingClientRect().right - box.getBoundingClientRect().right + box.clientWidth / 3;
+  }
+  all("[data-pans]").forEach(place);
 
   function ready() {
     for (const hidden of all("[data-zoom], [data-copies]")) hidden.hidden = false;

@@ -10,11 +10,22 @@ from playwright.sync_api import Locator, Page
 from tests.acceptance.site import Site
 from tests.kit.waiting import until
 
+LENGTHEN = (
+    "from runs.models import Run; from tests.kit.longrun import lengthen; lengthen(Run.objects.get(pk='{}'))"
+)
+
 
 def asked(site: Site, workflow: str = "one", **input: Any) -> tuple[str, str]:
     """Submit a run that asks; its id and the id of its approval."""
     run_id = site.start(workflow, **input)
     return run_id, str(site.approval(run_id)["id"])
+
+
+def lengthened(site: Site, **input: Any) -> str:
+    """A run that asks and has gone on for as long as C97 has it; the server, which has settings, makes it."""
+    run_id, _ = asked(site, **input)
+    site.stack.manage("shell", "-c", LENGTHEN.format(run_id))
+    return run_id
 
 
 def asked_after(site: Site, run_id: str, approval_id: str) -> str:

@@ -6,24 +6,18 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.site import Site
-from tests.browser.asks import asked
+from tests.browser.asks import asked, lengthened
 from tests.browser.conftest import PHONE, Opens
 from tests.browser.test_looks import in_both_themes
 from tests.browser.test_travel import fits
 from tests.kit.longrun import EVENTS, FIRST_ERROR
 from tests.kit.waiting import until
 
-LENGTHEN = (
-    "from runs.models import Run; from tests.kit.longrun import lengthen; lengthen(Run.objects.get(pk='{}'))"
-)
-
 
 @pytest.fixture(scope="module")
 def long(site: Site) -> str:
     """One run as C97 has it, for all that is looked at in it."""
-    run_id, _ = asked(site, args={"n": 1}, title="A long one")
-    site.stack.manage("shell", "-c", LENGTHEN.format(run_id))
-    return run_id
+    return lengthened(site, title="A long one")
 
 
 def large(site: Site, workflow: str, asks: int) -> str:
