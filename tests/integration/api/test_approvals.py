@@ -52,6 +52,7 @@ def test_an_approval_tells_what_will_be_done_and_who_is_asked(
             "hidden": [],
             "effect": "irreversible",
             "risk": None,
+            "unchecked": "",
         }
     ]
     assert (told["teams"], told["users"], told["quorum"], told["on_timeout"]) == (

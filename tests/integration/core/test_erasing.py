@@ -98,6 +98,7 @@ def test_nothing_that_a_run_said_is_left_and_its_history_holds(house: House, tol
         "runs_message",
         "runs_revision",
         "runs_run",
+        "runs_runterm",
         "runs_step",
         "runs_vote",
     ]
