@@ -150,7 +150,15 @@ def test_what_must_come_back_exactly_is_kept_as_text(model: Any, field: str) -> 
 
 # ---- every row belongs to a project
 
-OF_THE_INSTALLATION = {"User", "Project", "WorkflowVersion", "WorkerChild", "ServiceBeat"}
+OF_THE_INSTALLATION = {
+    "User",
+    "Session",
+    "Project",
+    "WorkflowVersion",
+    "WorkerChild",
+    "ServiceBeat",
+    "Counted",
+}
 
 
 def leads_to_project(model: Any, seen: frozenset[str] = frozenset()) -> bool:

@@ -19,6 +19,7 @@ from runs.models import (
     Branch,
     Checkpoint,
     Child,
+    Content,
     Delivery,
     Event,
     IdempotencyRecord,
@@ -29,6 +30,8 @@ from runs.models import (
     Removed,
     RetentionPolicy,
     Run,
+    RunTerm,
+    SavedView,
     Signal,
     Slot,
     Snooze,
@@ -111,6 +114,8 @@ REFUSED: dict[str, list[str]] = {
         "UPDATE runs_delivery SET ended_at = now()",
         "UPDATE runs_delivery SET status = 'dead', ended_at = now(), token = gen_random_uuid()",
     ],
+    "view_page_known": ["UPDATE runs_savedview SET page = 'elsewhere'"],
+    "term_kind_known": ["UPDATE runs_runterm SET kind = 'word'"],
     "preference_topics_known": ["UPDATE runs_preference SET app = '{gossip}'"],
     "token_scopes_known": ["UPDATE runs_apitoken SET scopes = '{everything}'"],
     "project_limit_is_positive": ["UPDATE runs_project SET max_concurrent_runs = 0"],
@@ -164,7 +169,11 @@ TWICE: dict[str, Callable[[], models.Model]] = {
     "attempt_once": lambda: Attempt.objects.all()[0],
     "notice_once": lambda: Notice.objects.all()[0],
     "statistic_once": lambda: Statistic.objects.all()[0],
-    "preference_once": lambda: Preference.objects.all()[0],
+    "preference_once": lambda: Preference.objects.exclude(user=None)[0],
+    "preference_once_a_project": lambda: Preference.objects.filter(user=None)[0],
+    "view_name_once": lambda: SavedView.objects.all()[0],
+    "term_once": lambda: RunTerm.objects.all()[0],
+    "content_once": lambda: Content.objects.all()[0],
     "runs_event_pkey": lambda: Event.objects.all()[0],
     "runs_checkpoint_pkey": lambda: Checkpoint.objects.all()[0],
     "runs_step_pkey": lambda: Step.objects.all()[0],
@@ -230,6 +239,10 @@ def lived(house: House, define: Define) -> None:
     Delivery.objects.create(project=house.project, message=sent.message, user=ada.user)
     Attempt.objects.create(delivery=sent, no=1, at=store.now(), seconds=0.1, outcome="refused")
     operations.set_preference(actor=ada, app=[], mail=[], digest=False)
+    Preference.objects.create(project=house.project)
+    operations.save_view(actor=house.frida, page="inbox", name="mine", query={"risk": "high"})
+    RunTerm.objects.create(run=run, project=house.project, kind="label", name="order", value="1")
+    Content.objects.create(project=house.project, digest="d", size=1, stored=True)
     operations.invite(actor=ada, roles=["viewer"], link=str)
     Slot.objects.create(run=other, project=house.project, workflow="pay", name="x", key="", most=1)
     Snooze.objects.create(approval=open_one, user=house.felix.user, until=store.now())
@@ -259,6 +272,7 @@ def test_rows_that_contradict_themselves_are_refused(lived: None) -> None:
 def test_what_may_be_there_once_is_there_once(lived: None) -> None:
     for name, find in TWICE.items():
         row = find()
+        row.refresh_from_db(fields=list(row.get_deferred_fields()))
         if isinstance(row._meta.pk, models.UUIDField):
             row.pk = uuid.uuid4()
         elif isinstance(row._meta.pk, models.AutoField):

@@ -165,7 +165,7 @@ NAMED: Final = {
     "open_waits": Named(orm(lambda: store.open_waits(RUN, "x")), "wait_open_once"),
     "children_at": Named(orm(lambda: store.children_at(RUN, "x", ("x", "0"))), "child_by_place", sorts=True),
     "size_of_tree": Named(orm(lambda: store.size_of_tree(RUN, limit=10)), "run_of_root"),
-    "position": Named(orm(lambda: read(1)), "runs_checkpoint_pkey"),
+    "position": Named(orm(lambda: read(1)), "runs_checkpoint_pkey", sorts=True),
     "past": Named(sql("past"), "step_undoing"),
     "surroundings": Named(sql("surroundings"), "wait_open_once"),
     "line_at": Named(sql("line_at"), "runs_branch_pkey"),

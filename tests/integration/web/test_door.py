@@ -51,6 +51,7 @@ def addresses(approval: Approval) -> dict[str, str]:
         "endpoint_id": str(approval.pk),
         "delivery_id": str(approval.pk),
         "view_id": str(approval.pk),
+        "attachment_id": str(approval.pk),
         "token": "nonsense",
     }
     found = {}
