@@ -81,11 +81,10 @@ def test_both_locks_agree_about_what_they_share() -> None:
     assert differing == {}
 
 
-def test_every_peer_is_locked_with_a_hash_and_without_an_address() -> None:
+def test_what_we_need_and_every_peer_is_locked_with_a_hash_and_without_an_address() -> None:
     text = (root() / "bench/requirements.lock").read_text()
-    extra = tomllib.loads((root() / "pyproject.toml").read_text())["project"]["optional-dependencies"][
-        "bench"
-    ]
-    assert {re.split(r"[>=]", name)[0] for name in extra} <= pins("bench/requirements.lock").keys()
+    project = tomllib.loads((root() / "pyproject.toml").read_text())["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["bench"]]
+    assert {re.split(r"[>=\[]", name)[0] for name in needed} <= pins("bench/requirements.lock").keys()
     assert "://" not in text
     assert text.count("--hash=sha256:") >= len(pins("bench/requirements.lock"))
