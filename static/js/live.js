@@ -361,6 +361,7 @@
     if (document.visibilityState === "visible") wake();
     else napping = window.setTimeout(nap, HIDDEN);
   });
+  window.addEventListener("focus", () => out && look()); // a page in view all the time: who has signed in beside it?
   window.addEventListener("pagehide", nap);
   window.addEventListener("pageshow", (event) => event.persisted && wake());
   window.addEventListener("offline", () => stream && tryAgain());

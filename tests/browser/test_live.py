@@ -385,14 +385,39 @@ def test_somebody_else_who_signs_in_here_is_told(site: Site, opens: Opens) -> No
     sign_in(page, "frida")
     live(page, f"/inbox/{approval_id}/")
     page.locator("#reason").fill("frida's")
-    watched.context.clear_cookies(name="hitl_session")
-    sign_in(watched.open(), "felix")
+    _exchange(watched, opens("felix"))
     asked(site, title="For both")
     expect(page.locator("[data-notice=somebody-else]")).to_be_visible(timeout=20_000)
     assert page.locator("#reason").input_value() == "frida's"
     answers(page, "Approve")
     expect(page.locator("#banner")).to_be_visible()
     assert outcomes(site, approval_id) == []
+
+
+def test_somebody_else_who_signs_in_after_a_signing_out_is_told(site: Site, opens: Opens) -> None:
+    """C96: the page has heard that frida is out before felix is in; it asks again once it is turned to."""
+    _, approval_id = asked(site)
+    watched = opens(None)
+    page = watched.page
+    sign_in(page, "frida")
+    live(page, f"/inbox/{approval_id}/")
+    page.locator("#reason").fill("frida's")
+    watched.context.clear_cookies(name="hitl_session")
+    asked(site, title="Nobody is in")
+    expect(page.locator("[data-notice=signed-out]")).to_be_visible(timeout=20_000)
+    sign_in(watched.open(), "felix")
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(page.locator("[data-notice=somebody-else]")).to_be_visible(timeout=20_000)
+    assert page.locator("#reason").input_value() == "frida's"
+    page.locator("#reason").fill("")
+
+
+def _exchange(watched: Watched, other: Watched) -> None:
+    """Another session in one go: in between, a page that asks would hear that nobody is in, and ask no more."""
+    (value,) = (cookie["value"] for cookie in other.context.cookies() if cookie["name"] == "hitl_session")
+    watched.context.add_cookies(
+        [{"name": "hitl_session", "value": value, "url": watched.url, "httpOnly": True}]
+    )
 
 
 # ---- the browser's own ways
