@@ -70,7 +70,7 @@ def call_in(queue: str) -> None:
     """Ask a worker to let in who stands in line for this queue, when it comes to it. One such message lies in the queue."""
     mark = uuid.uuid4().hex
     try:
-        alone = _client().set(f"{CALLED}{queue}", mark, nx=True, ex=CALLED_FOR)
+        alone = client().set(f"{CALLED}{queue}", mark, nx=True, ex=CALLED_FOR)
     except RedisError as error:
         logger.warning("nobody was called in for %s: %s", queue, type(error).__name__)
         return
@@ -90,9 +90,9 @@ def call_in_soon(queue: str) -> None:
 def is_called(queue: str, mark: str) -> bool:
     """Whether this is the call that counts; from now on there may be another."""
     try:
-        if _client().get(f"{CALLED}{queue}") != mark.encode():
+        if client().get(f"{CALLED}{queue}") != mark.encode():
             return False
-        _client().delete(f"{CALLED}{queue}")
+        client().delete(f"{CALLED}{queue}")
     except RedisError as error:
         logger.warning("a call for %s is let be: %s", queue, type(error).__name__)
         return False
@@ -116,7 +116,7 @@ def _queue(name: str) -> Queue:
 
 def length(queue: str) -> int:
     """How many messages lie in a queue. Raises `RedisError`."""
-    found = _client().llen(queue)
+    found = client().llen(queue)
     assert isinstance(found, int)
     return found
 
@@ -226,7 +226,8 @@ class _Announcer:
 # One of each for a process: a connection must not be shared over a fork.
 
 
-def _client() -> Redis:
+def client() -> Redis:
+    """The one of this process: what notes, looks and measures shares its connections, so they are never more than its threads."""
     return _client_of(os.getpid(), settings.REDIS_URL)
 
 

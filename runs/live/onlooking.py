@@ -11,18 +11,17 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from hashlib import sha256
 from typing import Final, cast
 from uuid import UUID
 
 import redis
-from django.conf import settings
+
+from runs import dispatch
 
 EVERY: Final = 20  # seconds between two words of an open page
 STAYS: Final = 50.0  # seconds after the last word
 REST: Final = 30.0  # seconds without a try after Redis did not answer
-PATIENCE: Final = 0.2
 MOST: Final = 20  # onlookers of one approval that are told
 
 log = logging.getLogger("runs.live")
@@ -69,7 +68,7 @@ def look(project: UUID, approval: UUID, user: int, name: str) -> bool:
         before = here.get(_place(approval, user))
         since = before.since if before else moment
         gone = [place for place in kept if place not in here]
-        with _client().pipeline(transaction=False) as sent:
+        with dispatch.client().pipeline(transaction=False) as sent:
             sent.hset(_key(project), _place(approval, user), _told(name, since, moment))
             if gone:
                 sent.hdel(_key(project), *gone)
@@ -86,7 +85,7 @@ def leave(project: UUID, approval: UUID, user: int) -> None:
     if _patience.is_resting:
         return
     try:
-        _client().hdel(_key(project), _place(approval, user))
+        dispatch.client().hdel(_key(project), _place(approval, user))
     except redis.RedisError as error:
         _patience.rest(error)
 
@@ -118,7 +117,7 @@ def mark(project: UUID) -> str:
 
 
 def _kept(project: UUID) -> dict[str, str]:
-    told = cast(dict[bytes, bytes], _client().hgetall(_key(project)))
+    told = cast(dict[bytes, bytes], dispatch.client().hgetall(_key(project)))
     return {place.decode(): text.decode() for place, text in told.items()}
 
 
@@ -131,13 +130,6 @@ def _read(place: str, text: str, moment: datetime) -> Onlooker | None:
     if moment.timestamp() - last > STAYS:
         return None
     return Onlooker(int(place.partition(":")[2]), name, datetime.fromtimestamp(since, UTC))
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(
-        settings.REDIS_URL, socket_connect_timeout=PATIENCE, socket_timeout=PATIENCE, retry=None
-    )
 
 
 def _key(project: UUID) -> str:

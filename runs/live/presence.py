@@ -11,17 +11,16 @@ import threading
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, Final, cast
 from uuid import UUID
 
 import redis
-from django.conf import settings
+
+from runs import dispatch
 
 REST: Final = 30.0  # seconds without a try after Redis did not answer
 FRESH: Final = 60.0  # a note is at most this much older than the use
 KEPT: Final = 400 * 86400
-PATIENCE: Final = 0.2
 
 log = logging.getLogger("runs.live")
 
@@ -56,7 +55,7 @@ def note_use(used: UUID) -> None:
     if not _notes.is_due(used):
         return
     try:
-        _client().set(_key(used), datetime.now(UTC).isoformat(timespec="seconds"), ex=KEPT)
+        dispatch.client().set(_key(used), datetime.now(UTC).isoformat(timespec="seconds"), ex=KEPT)
     except redis.RedisError as error:
         _notes.rest()
         log.warning("last use was not noted: %s", type(error).__name__)
@@ -68,7 +67,7 @@ def last_uses(things: Iterable[UUID]) -> dict[UUID, datetime]:
     if not asked:
         return {}
     try:
-        told = cast(list[Any], _client().mget([_key(one) for one in asked]))
+        told = cast(list[Any], dispatch.client().mget([_key(one) for one in asked]))
     except redis.RedisError:
         return {}
     return {
@@ -76,13 +75,6 @@ def last_uses(things: Iterable[UUID]) -> dict[UUID, datetime]:
         for one, text in zip(asked, told, strict=True)
         if text is not None
     }
-
-
-@cache
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(
-        settings.REDIS_URL, socket_connect_timeout=PATIENCE, socket_timeout=PATIENCE, retry=None
-    )
 
 
 def _key(used: UUID) -> str:
