@@ -320,14 +320,15 @@ def judge(
         return judged
     counted = [vote] if edited else [*votes, vote]
     stages = options.asked
-    before = standing(stages, votes, reject_quorum=options.reject_quorum).agreed
+    makers = {*editors, user} if edited else set(editors)
+    held = partial(_is_held, document, makers, options)
+    # What is held is not agreed yet: nobody is bound to what editors alone have said.
+    before = standing(stages, votes, reject_quorum=options.reject_quorum, held=held).agreed
     if before and not edited and vote.outcome != "reject" and vote.signature != before:
         raise DecisionNotAllowed(
             "Those who were asked before you have answered otherwise; agree with them, reject, or edit.",
             agreed=before,
         )
-    makers = {*editors, user} if edited else set(editors)
-    held = partial(_is_held, document, makers, options)
     now = standing(stages, counted, reject_quorum=options.reject_quorum, held=held)
     judged.stage = now.stage
     if now.outcome:

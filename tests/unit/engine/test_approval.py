@@ -637,6 +637,21 @@ def test_an_editor_of_an_irreversible_action_needs_somebody_else() -> None:
     assert other.results[0]["args"]["amount"] == 70
 
 
+def test_nobody_is_bound_to_what_an_editor_alone_has_said() -> None:
+    document = opened([Action("a", {"x": 1}, editable=["x"]), Action("b", effect="irreversible")])
+    edited = answer(document, say("edit", "a", args={"x": 2}), say("approve", "b"))
+    assert edited.decided is None
+    other = answer(
+        edited.document,
+        say("reject", "a"),
+        say("approve", "b"),
+        user="felix",
+        votes=[edited.vote],
+        editors=["frida"],
+    )
+    assert other.decided == "mixed"
+
+
 def test_an_editor_may_approve_alone_where_the_node_says_so_or_nothing_is_irreversible() -> None:
     edit = say("edit", args={"order_id": "88", "amount": 70})
     assert answer(one(effect="irreversible"), edit, editor_may_approve=True).decided == "approve"
