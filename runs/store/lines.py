@@ -173,14 +173,20 @@ def let_in(runs: Sequence[uuid.UUID]) -> list[Told]:
 
     Returns the steps that workers are to be told about. Two at once for one limit come one after the other.
     """
-    lock_limits(runs[0])
-    free = min((limits.room(use.most, use.taken) for use in uses(runs[0], untaken=True)), default=len(runs))
-    chosen = list(runs[:free])
+    lock_limits(runs)
+    in_line = Run.objects.filter(status=RunStatus.QUEUED, admitted_at=None)
+    # Others may have let some in since they were found: room is measured by one that still wants its slots.
+    lines = dict(in_line.filter(pk__in=runs).values_list("pk", "line"))
+    waiting = [run_id for run_id in runs if run_id in lines]
+    if not waiting:
+        return []
+    alike = [run_id for run_id in waiting if lines[run_id] == lines[waiting[0]]]
+    free = min((limits.room(use.most, use.taken) for use in uses(alike[0], untaken=True)), default=len(alike))
+    chosen = alike[:free]
     if not chosen:
         return []
     moment = _clock()
-    rows = Run.objects.select_for_update(no_key=True, skip_locked=True).filter(pk__in=chosen)
-    found = rows.filter(status=RunStatus.QUEUED, admitted_at=None).order_by("pk")
+    found = in_line.select_for_update(no_key=True, skip_locked=True).filter(pk__in=chosen).order_by("pk")
     admitted = list(found.values_list("pk", flat=True))
     Run.objects.filter(pk__in=admitted).update(admitted_at=moment)
     Slot.objects.filter(run__in=admitted, taken_at=None).update(taken_at=moment)
@@ -204,13 +210,13 @@ def _grouped(rows: Iterable[Told]) -> dict[uuid.UUID, list[Told]]:
     return found
 
 
-def lock_limits(run_id: uuid.UUID) -> None:
-    """Wait for the locks of all limits that a run stands under, always in the same order, for this transaction."""
+def lock_limits(runs: Sequence[uuid.UUID]) -> None:
+    """Wait for the locks of all limits that these runs stand under, always in the same order, for this transaction."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT hashtext(concat_ws(chr(10), project_id, workflow, name, key)) AS limit_lock"
-            " FROM runs_slot WHERE run_id = %s ORDER BY limit_lock",
-            [run_id],
+            " FROM runs_slot WHERE run_id = ANY(%s) ORDER BY limit_lock",
+            [list(runs)],
         )
         for (lock,) in cursor.fetchall():
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [SLOT_SPACE, lock])

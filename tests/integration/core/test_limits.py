@@ -316,6 +316,16 @@ def test_two_that_let_in_at_once_come_one_after_the_other(house: House, define: 
     assert (admitted(*runs), in_use()) == ([True, False], 1)
 
 
+def test_who_was_found_in_line_and_is_in_by_now_makes_no_room(house: House, define: Define) -> None:
+    """Found by two at once, the first of them let in by the other: its slot is measured no more, the others' are."""
+    plain(define("few", max_concurrent_runs=2))
+    runs = [house.submit("few") for _ in range(4)]
+    assert admitted(*runs) == [True, True, False, False]
+    with transaction.atomic():
+        assert store.let_in([run.pk for run in runs]) == []
+    assert (admitted(*runs), in_use()) == ([True, True, False, False], 2)
+
+
 def test_another_key_is_not_waited_for(house: House, define: Define) -> None:
     plain(define("keyed", limits=by_x()))
     runs = [house.submit("keyed", x=x) for x in ("acme", "acme", "zeta", "zeta")]
