@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +30,8 @@ KNOWN = {  # the queue, what is on its way out of it, and what each worker liste
 }
 PORTIONS = size("portions of a soak")
 FIRST = max(1, PORTIONS // 5)  # after so many everything is warm
+CROWD = 32  # more than the threads of web, each of which keeps a connection to Postgres and one to Redis once it has worked
+HUNG_UP = 6.0  # seconds after which web has closed the connections of visitors that say nothing
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,15 @@ def test_redis_stays_small_and_processes_do_not_grow(with_beat: Site) -> None:
     site = with_beat
     cookie = signed_in(site)
     channels = len(site.stack.redis.pubsub_channels())
-    run_ids: list[str] = []
+    (begun,) = site.sql("SELECT clock_timestamp() AS at")
+    run_ids = _crowd(site)
     for number in range(PORTIONS):
         if number:
             site.stack.stop_redis()
             site.stack.start_redis()
         run_ids += _portion(site, cookie)
         if number + 1 == FIRST:
+            _let_beat_speak(site, begun["at"])
             early = _weigh(site)
     until(
         lambda: len(site.stack.redis.pubsub_channels()) <= channels,
@@ -76,6 +82,25 @@ def test_redis_stays_small_and_processes_do_not_grow(with_beat: Site) -> None:
     for name, memory in late.memory.items():
         assert memory < 1.1 * early.memory[name], (name, early.memory, late.memory)
     assert_invariants(site, *run_ids[-2:], expected=BROKER)
+
+
+def _crowd(site: Site) -> list[str]:
+    """All threads of web at once: what they keep open is bounded, and grows to that only as they are needed together."""
+    with ThreadPoolExecutor(CROWD) as clients:
+        runs = list(clients.map(partial(_start, site, "pair"), range(2 * CROWD)))
+        list(clients.map(site.approve, runs))
+    for run_id in runs:
+        site.wait(run_id)
+    return runs
+
+
+def _let_beat_speak(site: Site, begun: datetime) -> None:
+    """It loads what it sends with at its first message, half a minute after its start."""
+    until(
+        lambda: site.sql("SELECT 1 FROM runs_servicebeat WHERE name = 'statistics' AND at > %s", begun),
+        seconds=60,
+        what="beat has had the statistics made",
+    )
 
 
 def _portion(site: Site, cookie: str) -> list[str]:
@@ -109,6 +134,7 @@ def _weigh(site: Site) -> Weight:
     until(
         lambda: not broker.llen("runs") and not broker.hlen("unacked"), what="nothing is left in the broker"
     )
+    time.sleep(HUNG_UP)
     names = ("web", "beat", "sweeper", *site.workers())
     groups = {name: _group(site.stack.children[name].pid) for name in names}
     return Weight(
