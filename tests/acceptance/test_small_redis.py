@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,7 +30,6 @@ KNOWN = {  # the queue, what is on its way out of it, and what each worker liste
 PORTIONS = size("portions of a soak")
 FIRST = max(1, PORTIONS // 5)  # after so many everything is warm
 CROWD = 32  # more than the threads of web, each of which keeps a connection to Postgres and one to Redis once it has worked
-HUNG_UP = 6.0  # seconds after which web has closed the connections of visitors that say nothing
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ def _weigh(site: Site) -> Weight:
     until(
         lambda: not broker.llen("runs") and not broker.hlen("unacked"), what="nothing is left in the broker"
     )
-    time.sleep(HUNG_UP)
+    until(lambda: not _visitors(site), what="web has hung up on visitors that say nothing")
     names = ("web", "beat", "sweeper", *site.workers())
     groups = {name: _group(site.stack.children[name].pid) for name in names}
     return Weight(
@@ -144,6 +142,13 @@ def _weigh(site: Site) -> Weight:
         files={name: sum(_files(pid) for pid in pids) for name, pids in groups.items()},
         memory={name: sum(_memory(pid) for pid in pids) for name, pids in groups.items()},
     )
+
+
+def _visitors(site: Site) -> int:
+    """Connections that web holds open, as the kernel counts them."""
+    port, established = int(site.stack.url.rpartition(":")[2]), "01"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == established for row in rows)
 
 
 def _group(leader: int) -> list[int]:
