@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging.config
 import os
+import sys
 import warnings
 from typing import Any
 
@@ -14,6 +15,7 @@ from kombu import Exchange, Queue
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hitl.settings")
 
 from django.conf import settings
+from django.db import close_old_connections
 
 from hitl.logging import begin, current
 from runs import workflows
@@ -49,6 +51,9 @@ app.conf.update(
     },
     timezone="UTC",
 )
+# Celery would close the database's connection before and after every task. To connect takes longer than a short run's work,
+# and what was prepared goes with the connection. It is looked at before each task instead, as Django does before a request.
+app.conf["CELERY_DB_REUSE_MAX"] = sys.maxsize
 app.autodiscover_tasks(["runs"])
 
 # Nothing here is unpickled, which is what the warning is about; who runs the image or `make up` as root knows it.
@@ -76,7 +81,9 @@ def _hand_on_request(headers: dict[str, Any] | None = None, **_: Any) -> None:
 
 @signals.task_prerun.connect
 def _enter(task: Any = None, args: Any = None, kwargs: Any = None, **_: Any) -> None:
-    """Ids for the log: those of `runs.advance` (run, branch, address), and of the request that sent it."""
+    """A connection that still works; and ids for the log: those of `runs.advance` (run, branch, address), and of the request
+    that sent it."""
+    close_old_connections()
     said = {**dict(zip(("run_id", "branch", "address"), args or (), strict=False)), **(kwargs or {})}
     ids = {"run": said.get("run_id"), "branch": said.get("branch"), "step": said.get("address")}
     ids["request"] = task.request.get(REQUEST)
