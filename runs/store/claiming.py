@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import (
-    connection,
-    transaction,
-)
+from django.db import transaction
 from django.db.models import QuerySet
 
 from runs.engine import position as at
@@ -25,8 +22,8 @@ from runs.models import (
     Run,
     Step,
 )
-from runs.sql import statement
 from runs.store.connection import now
+from runs.store.prepared import ask, read_as
 from runs.store.reading import lock_run, read_position
 
 
@@ -75,21 +72,13 @@ def claim(
             return None  # it drains after a failure: nothing new begins
         if run.limited and run.admitted_at is None:
             return None  # it stands in line
-        held = take_step(run, address, worker, items=False)
-        if held is None and (item := _with_room(run, address)):
-            held = take_step(run, item, worker)
-        if held is None:
+        taken = take_step(run, address, worker, items=False)
+        if taken is None and (item := _with_room(run, address)):
+            taken = take_step(run, item, worker)
+        if taken is None:
             return None
-        if run.status == RunStatus.QUEUED:
-            run.status = RunStatus.RUNNING
-            if run.started_at is None or run.admitted_at is None:
-                moment = now()
-                run.started_at = run.started_at or moment
-                # Without limits, whoever is free may take it out of its turn.
-                run.admitted_at = run.admitted_at or moment
-            run.save(update_fields=["status", "started_at", "admitted_at"])
-        position = read_position(run_id, run.head)
-        return Claimed(held, run, position, Branch.objects.get(run=run_id, no=branch))
+        held, its_branch = taken
+        return Claimed(held, run, read_position(run_id, run.head), its_branch)
 
 
 def _with_room(run: Run, address: str) -> str | None:
@@ -114,10 +103,10 @@ def _with_room(run: Run, address: str) -> str | None:
     return min(ready, key=lambda row: int(row[0].partition("#")[2]))[1]
 
 
-def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> Held | None:
-    """Put a ready step of a locked run under a lease. items: also one in the lane of an item."""
+def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> tuple[Held, Branch] | None:
+    """Put a ready step of a locked run under a lease; a queued run begins with it. items: also one in the lane of an item."""
     token = uuid.uuid4()
-    parameters: dict[str, Any] = {
+    told = {
         "run": run.pk,
         "branch": run.branch,
         "address": address,
@@ -126,32 +115,43 @@ def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> Hel
         "lease": settings.HITL_LEASE_SECONDS,
         "items": items,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(statement("claim_step"), parameters)
-        row = cursor.fetchone()
-    if row is None:
-        return None
-    lane, node, visit, failures, crashes, earlier, entry, worked = row
-    return Held(
-        run.pk,
-        run.branch,
-        LiveStep(lane, node, address, visit),
-        run.epoch,
-        token,
-        worker,
-        attempt=earlier + failures + crashes + 1,
-        failures=failures,
-        crashes=crashes,
-        earlier=earlier,
-        entry=entry,
-        worked=worked,
-    )
+    for row in ask("claim_step", told):
+        lane, node, visit, failures, crashes, earlier, entry, worked, started_at, admitted_at, *branch = row
+        if started_at is not None:
+            run.status, run.started_at, run.admitted_at = RunStatus.RUNNING, started_at, admitted_at
+        held = Held(
+            run.pk,
+            run.branch,
+            LiveStep(lane, node, address, visit),
+            run.epoch,
+            token,
+            worker,
+            attempt=earlier + failures + crashes + 1,
+            failures=failures,
+            crashes=crashes,
+            earlier=earlier,
+            entry=entry,
+            worked=worked,
+        )
+        return held, read_as(Branch, branch)
+    return None
 
 
 def check_fence(run: Run, held: Held) -> None:
     """The run is locked: whether the step is still ours. Raises `LateResult`."""
-    if run.epoch != held.epoch or not step_of(held).select_for_update(no_key=True).exists():
+    if run.epoch != held.epoch or not ask("fence", fence_of(held)):
         raise LateResult()
+
+
+def fence_of(held: Held) -> dict[str, Any]:
+    """What a fenced statement names a step by."""
+    return {
+        "run": held.run_id,
+        "branch": held.branch,
+        "address": held.step.address,
+        "token": held.token,
+        "epoch": held.epoch,
+    }
 
 
 def check_held(held: Held) -> None:

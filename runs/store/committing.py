@@ -43,6 +43,7 @@ from runs.store.rows import (
     add_events,
     add_steps,
     add_undo_steps,
+    change_step,
     end_live_steps,
     start_branch,
 )
@@ -70,9 +71,8 @@ def commit(
     """Store a transition of a locked run, inside the caller's transaction. Raises `LateResult` if `held` is not any more.
 
     position: the document after the transition; document: its text, where that was made already. opened: the row of a new
-    approval, with candidates and options set; asked:
-    such rows, and child runs, by the place of what a body waits for. compensate: whether children that it stops take back
-    their calls.
+    approval, with candidates and options set; asked: such rows, and child runs, by the place of what a body waits for.
+    compensate: whether children that it stops take back their calls.
     """
     around = surroundings(run.pk)
     Writer(
@@ -246,16 +246,7 @@ class Writer:
                 rows.update(status=change.status, ended_at=None, hinted_at=told_at, earlier=attempts)
                 rows.update(failures=0, crashes=0)
                 continue
-            rows.filter(status__in=LIVE_STEPS).update(
-                status=change.status,
-                token=None,
-                lease_until=None,
-                error=change.error,
-                failures=F("failures") + int(change.failed),
-                crashes=F("crashes") + int(change.crashed),
-                ended_at=self.moment if ended else None,
-                hinted_at=told_at,
-            )
+            change_step(self.run, change, ended_at=self.moment if ended else None, hinted_at=told_at)
 
     def _told_at(self) -> datetime:
         """When workers are told about steps that are ready now: they are not, as long as the run stands in line."""
@@ -296,10 +287,6 @@ class Writer:
         self._set(head=no, checkpoint_no=no, patch_weight=weights.patches, snapshot_size=weights.snapshot)
         if snapshot is not None:
             self._set(snapshot_no=no)
-        if point.address:
-            Step.objects.filter(run=self.run, branch=self.run.branch, address=point.address).update(
-                checkpoint=no
-            )
 
     def _move(self) -> None:
         """The run is at another version from this checkpoint on; what is unfinished goes by the new names."""

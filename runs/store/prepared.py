@@ -12,16 +12,16 @@ here, as psycopg does after a ROLLBACK.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Final
+from functools import cache, partial
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
 from django.conf import settings
-from django.db import connection
+from django.db import connection, models
 from psycopg.abc import Transformer as AbstractTransformer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
@@ -31,6 +31,7 @@ from psycopg.pq.abc import PGresult
 from runs.sql import statement
 from runs.store.connection import plan_by_keys
 
+M = TypeVar("M", bound=models.Model)
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
@@ -54,8 +55,32 @@ def ask(name: str, parameters: Mapping[str, Any]) -> list[Any]:
     raw: psycopg.Connection[Any] = connection.connection
     with connection.wrap_database_errors, _logged(raw, name, parameters):
         if not raw.autocommit and raw.pgconn.transaction_status == TransactionStatus.IDLE:
-            raw.execute("")  # has psycopg begin the transaction, as it does before what its cursors send
+            with raw.lock:
+                _checked(raw.pgconn.exec_(b"BEGIN"))  # as psycopg does before what its cursors send
         return _rows(raw, name, parameters)
+
+
+def read_as(model: type[M], row: Sequence[Any]) -> M:
+    """The instance of a row that has the columns of its table in the order of the model's fields (a test compares them)."""
+    read = _readers(model)
+    values = [
+        value if one is None or value is None else one(value) for one, value in zip(read, row, strict=True)
+    ]
+    return model.from_db(connection.alias, [one.attname for one in model._meta.concrete_fields], values)
+
+
+@cache
+def _readers(model: type[models.Model]) -> tuple[Callable[[Any], Any] | None, ...]:
+    """What makes a field's value of a column's, where these differ. JSON has been read by psycopg."""
+    found: list[Callable[[Any], Any] | None] = []
+    for one in model._meta.concrete_fields:
+        convert = None if isinstance(one, models.JSONField) else getattr(one, "from_db_value", None)
+        found.append(convert and partial(_converted, convert))
+    return tuple(found)
+
+
+def _converted(convert: Callable[[Any, Any, Any], Any], value: Any) -> Any:
+    return convert(value, None, connection)
 
 
 def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | None:

@@ -8,9 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import (
-    connection,
-)
 
 from runs.driver import Entry
 from runs.engine import canonical, patch
@@ -35,7 +32,7 @@ from runs.models import (
 )
 from runs.models.packed import unpack
 from runs.store.connection import refusing
-from runs.store.prepared import ask
+from runs.store.prepared import ask, read_as
 
 ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
@@ -44,27 +41,19 @@ LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that anoth
 def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run:
     """The run's row, locked until the transaction ends. Raises `NotFound`, or `Busy` after `patience` seconds (None: never).
 
-    The rest of the transaction waits no longer for any lock. NO KEY, because rows that name the run check that it exists:
-    a call that is just being committed holds its step and would wait for the run, while whoever holds the run waits for
-    the step.
+    The rest of the transaction waits no longer for any lock, and the server ends it if its process is frozen or cut off, lest
+    it hold the run for ever.
     """
-    _say_how_patient(patience)
+    told = {
+        "run": run_id,
+        "idle": f"{settings.HITL_LEASE_SECONDS:.0f}s",
+        "patience": None if patience is None else f"{patience * 1000:.0f}ms",
+    }
     with refusing(Busy):
-        run = Run.objects.select_for_update(no_key=True).filter(pk=run_id).first()
-    if run is None:
+        rows = ask("lock_run", told)
+    if not rows:
         raise NotFound()
-    return run
-
-
-def _say_how_patient(patience: float | None) -> None:
-    """For the transaction: how long it waits for a lock; and the server ends it if its process is frozen or cut off, lest it
-    hold the run for ever."""
-    told = {"idle_in_transaction_session_timeout": f"{settings.HITL_LEASE_SECONDS:.0f}s"}
-    if patience is not None:
-        told["lock_timeout"] = f"{patience * 1000:.0f}ms"
-    with connection.cursor() as cursor:
-        asked = ", ".join("set_config(%s, %s, true)" for _ in told)
-        cursor.execute(f"SELECT {asked}", [word for pair in told.items() for word in pair])
+    return read_as(Run, rows[0])
 
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from datetime import datetime
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
-from runs.engine.status import StepStatus
-from runs.engine.transition import Checkpoint, Undo
+from runs.engine.status import LIVE_STEPS, StepStatus
+from runs.engine.transition import Checkpoint, StepChange, Undo
 from runs.models import Event, Run
 from runs.models.packed import pack
 from runs.models.runs import place_of
@@ -80,6 +80,23 @@ def _add_steps(
         "undoes": undoes,
     }
     ask("add_steps", told)
+
+
+def change_step(run: Run, change: StepChange, *, ended_at: datetime | None, hinted_at: datetime) -> None:
+    """A step of the run's branch ends, waits, or is ready again, if it was live."""
+    told = {
+        "run": run.pk,
+        "branch": run.branch,
+        "address": change.address,
+        "status": str(change.status),
+        "error": _json(change.error),
+        "failed": int(change.failed),
+        "crashed": int(change.crashed),
+        "ended": ended_at,
+        "told": hinted_at,
+        "live": [str(status) for status in LIVE_STEPS],
+    }
+    ask("change_step", told)
 
 
 def end_live_steps(run: Run, status: StepStatus, *, kept: Sequence[str], moment: datetime) -> None:

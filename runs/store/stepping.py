@@ -32,7 +32,7 @@ from runs.models import (
 )
 from runs.models.packed import pack
 from runs.store.attachments import add_attachment
-from runs.store.claiming import Held, step_of
+from runs.store.claiming import Held, fence_of, step_of
 from runs.store.connection import own_connection, persistently
 from runs.store.history import seal
 from runs.store.prepared import run_prepared
@@ -82,7 +82,7 @@ def commit_step(
     sealed = seal(event, branch=held.branch, epoch=held.epoch, actor="")
     token = uuid.uuid4() if go_on else None
     parameters = {
-        **_fence(held),
+        **fence_of(held),
         "node": held.step.node,
         "lane": following.lane,
         "parent": head,
@@ -144,7 +144,7 @@ def _with_file(
 
 def _of_call(held: Held, call: Call, ordinal: int) -> dict[str, Any]:
     return {
-        **_fence(held),
+        **fence_of(held),
         "name": call.name,
         "occurrence": call.occurrence,
         "ordinal": ordinal,
@@ -163,14 +163,14 @@ def _of_call(held: Held, call: Call, ordinal: int) -> dict[str, Any]:
 
 def note_usage(held: Held, name: str, occurrence: str, used: Sequence[Used]) -> None:
     """Keep what a call used that came to nothing. Raises `LateResult`. Repeated after a lost answer it may count twice."""
-    parameters = {**_fence(held), "name": name, "occurrence": occurrence, "used": _used(used)}
+    parameters = {**fence_of(held), "name": name, "occurrence": occurrence, "used": _used(used)}
     _land("note_usage", parameters, landed=lambda: None)
 
 
 def note_log(held: Held, line: DriverLine) -> None:
     """Keep a line of a node's log as long as the run has room for it. Raises `LateResult`."""
     parameters = {
-        **_fence(held),
+        **fence_of(held),
         "attempt": line.attempt,
         "no": line.no,
         "message": line.message,
@@ -182,7 +182,7 @@ def note_log(held: Held, line: DriverLine) -> None:
 
 def note_progress(held: Held, progress: Json) -> None:
     """Show how far a step is. Raises `LateResult`."""
-    parameters = {**_fence(held), "progress": canonical.dumps(progress)}
+    parameters = {**fence_of(held), "progress": canonical.dumps(progress)}
     _land("note_progress", parameters, landed=lambda: None)
 
 
@@ -193,18 +193,8 @@ def note_overdue(held: Held, facts: Json) -> None:
         connection.execute(
             "UPDATE runs_step SET overdue = %(facts)s::jsonb WHERE run_id = %(run)s AND branch = %(branch)s"
             " AND address = %(address)s AND token = %(token)s AND epoch = %(epoch)s",
-            {**_fence(held), "facts": canonical.dumps(facts)},
+            {**fence_of(held), "facts": canonical.dumps(facts)},
         )
-
-
-def _fence(held: Held) -> dict[str, Any]:
-    return {
-        "run": held.run_id,
-        "branch": held.branch,
-        "address": held.step.address,
-        "token": held.token,
-        "epoch": held.epoch,
-    }
 
 
 def _used(used: Sequence[Used]) -> str:

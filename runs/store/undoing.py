@@ -74,14 +74,14 @@ def claim_undo(
         check(run)
         if run.branch != branch or run.ending is None or run.status == RunStatus.PAUSED:
             return None
-        held = take_step(run, address, worker)
-        if held is None:
+        taken = take_step(run, address, worker)
+        if taken is None:
             return None
         undo = undo_at(Step.objects.get(run=run, branch=branch, address=address))
         entry = JournalEntry.objects.get(
             run=run, branch=undo.branch, address=undo.address, name=undo.name, occurrence=undo.occurrence
         )
-        return ClaimedUndo(held, run, undo, entry)
+        return ClaimedUndo(taken[0], run, undo, entry)
 
 
 def taken_back(run: Run) -> list[JournalEntry]:
