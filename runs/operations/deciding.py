@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Q
 
 from runs import policies, queries, sights, store
 from runs.engine import approval as rules
@@ -252,9 +251,7 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
         ):
             run = locked_run(run_id)
             moment = store.now()
-            decided = [_decide_one(actor, run, answer, moment) for answer in answers]
-            run.refresh_from_db()
-            return decided
+            return [_decide_one(actor, run, answer, moment) for answer in answers]
     except PayloadChanged as changed:
         _ask_anew(run_id, changed)
         raise
@@ -268,11 +265,11 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
     keep_time(run, approval, moment)
     seat = policies.check_decide(actor, run, approval)
     answer = replace(answer, decisions=whole_decisions(actor, run, approval, answer.decisions))
-    if _was_said(actor, approval, answer):
+    if _was_said(actor, approval, answer, votes := votes_on(approval)):
         return Decided(approval, run, replayed=True)
     check_open(approval, moment, ApprovalEvent.VOTED)
     _check_first(run, approval, moment)
-    judged = check_answer(actor, run, approval, answer, seat, moment)
+    judged = check_answer(actor, run, approval, answer, seat, votes, moment)
     if judged.recheck:
         _send_to_recheck(actor, run, approval, answer, judged)
         return Decided(approval, run)
@@ -282,9 +279,15 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
 
 
 def check_answer(
-    actor: Actor, run: Run, approval: Approval, answer: Answer, seat: Seat, moment: datetime
+    actor: Actor,
+    run: Run,
+    approval: Approval,
+    answer: Answer,
+    seat: Seat,
+    votes: Sequence[Vote],
+    moment: datetime,
 ) -> Judged:
-    """What an answer to an open approval comes to. Raises; then nothing may be stored."""
+    """What an answer to an open approval comes to. votes: those of `votes_on`. Raises; then nothing may be stored."""
     _check_free(actor, approval, moment)
     _check_seen(actor, run, approval, answer)
     if answer.link:
@@ -295,12 +298,12 @@ def check_answer(
         user=actor.user.username,
         comment=answer.comment,
         options=_options(approval),
-        votes=_votes(approval),
+        votes=_that_count(approval, votes),
         editors=_editors(approval),
         stage=approval.stage,
     )
     _check_text(answer)
-    _check_first_word(actor, approval, judged, seat)
+    _check_first_word(actor, approval, votes, judged, seat)
     return judged
 
 
@@ -400,13 +403,22 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
     approval.refresh_from_db()
 
 
-def _was_said(actor: Actor, approval: Approval, answer: Answer) -> bool:
+def votes_on(approval: Approval) -> list[Vote]:
+    """All that were given on an approval, those on earlier versions too, the oldest first. One query."""
+    return list(Vote.objects.select_related("user").filter(approval=approval).order_by("id"))
+
+
+def _was_said(actor: Actor, approval: Approval, answer: Answer, votes: Sequence[Vote]) -> bool:
     """Whether this person has given this same answer before, and it counts: as a vote, or as an edit that is being checked.
 
     A vote that a later version made void does not count; the answer then meets the newer version.
     """
-    votes = Vote.objects.filter(approval=approval, user=actor.user, request_digest=answer.request_digest)
-    if votes.filter(Q(version=approval.version) | Q(decisive=True)).exists():
+    same = [
+        vote
+        for vote in votes
+        if vote.user_id == actor.user.pk and vote.request_digest == answer.request_digest
+    ]
+    if any(vote.version == approval.version or vote.decisive for vote in same):
         return True
     if approval.closed_reason != EDITED or answer.version != approval.version:
         return False
@@ -552,17 +564,19 @@ def check_words(comment: str) -> None:
         raise Unprocessable(f"A comment has at most {rules.MAX_COMMENT:,} characters.")
 
 
-def _check_first_word(actor: Actor, approval: Approval, judged: Judged, seat: Seat) -> None:
+def _check_first_word(
+    actor: Actor, approval: Approval, votes: Sequence[Vote], judged: Judged, seat: Seat
+) -> None:
     """One vote a person and version, whoever gave it. An edit makes a version of its own."""
     if judged.edited:
         return
-    votes = Vote.objects.select_related("user").filter(approval=approval, version=approval.version)
-    mine = votes.filter(user=actor.user).first()
+    counting = [vote for vote in votes if vote.version == approval.version]
+    mine = next((vote for vote in counting if vote.user_id == actor.user.pk), None)
     if mine is not None:
         raise AlreadyVoted(
             f"You have said {mine.outcome} about version {approval.version}.", vote=mine.outcome
         )
-    other = votes.filter(Q(in_place_of=seat.user) | Q(user=seat.user)).first()
+    other = next((vote for vote in counting if seat.user.pk in (vote.in_place_of_id, vote.user_id)), None)
     if other is not None:
         raise AlreadyVoted(
             f"{other.user} has said {other.outcome} about version {approval.version}, and counts for {seat.user}.",
@@ -576,12 +590,11 @@ def _options(approval: Approval) -> ApprovalOptions:
     return replace(options, stages=options.asked_at(approval.level), reviewers=(), quorum=1)
 
 
-def _votes(approval: Approval) -> list[VoteFact]:
-    votes = Vote.objects.select_related("user").filter(approval=approval, version=approval.version)
+def _that_count(approval: Approval, votes: Sequence[Vote]) -> list[VoteFact]:
     return [
         VoteFact(vote.user.username, vote.signature, vote.outcome, vote.stage)
-        for vote in votes.order_by("id")
-        if vote.user
+        for vote in votes
+        if vote.user and vote.version == approval.version
     ]
 
 

@@ -147,7 +147,8 @@ def _check_one(actor: Actor, approval: Approval, answer: Answer, *, first: Appro
         raise RiskTooHigh()
     if shape_of(approval) != shape_of(first):
         raise NotAlike()
-    deciding.check_answer(actor, approval.run, approval, answer, seat, moment)
+    votes = deciding.votes_on(approval)
+    deciding.check_answer(actor, approval.run, approval, answer, seat, votes, moment)
 
 
 def _do(actor: Actor, one: Chosen, found: dict[uuid.UUID, Approval], *, word: str, comment: str) -> Result:

@@ -16,7 +16,7 @@ from runs.engine.redaction import marks
 from runs.engine.telling import TOPICS, Telling
 from runs.models import Approval, Event, Run
 from runs.models.delivery import MAILED
-from runs.sql import statement
+from runs.store.prepared import ask
 
 APPROVAL_FACTS: Final = (
     "id",
@@ -54,29 +54,26 @@ def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor:
     title = telling.headline(how.type, title=_title(run, asked) if asked else "", workflow=run.workflow)
     inside = run.parent_id is not None and how.topic == telling.ENDED
     own = telling.ENDED if how.audience == telling.OPERATORS else how.topic
-    with connection.cursor() as cursor:
-        cursor.execute(
-            statement("tell"),
-            {
-                "id": uuid.uuid4(),
-                "project": run.project_id,
-                "run": run.pk,
-                "approval": asked.pk if asked else None,
-                "seq": event.seq,
-                "type": how.type,
-                "title": title,
-                "body": canonical.dumps(body_of(run, event, how, payload, asked)),
-                "moment": event.at,
-                "audience": telling.NOBODY if inside else how.audience,
-                "topic": how.topic,
-                "own_topic": own,
-                "requester": run.requester_id,
-                "actor": actor.get("id") if isinstance(actor, dict) else None,
-                "app": list(TOPICS),
-                "mail": list(MAILED),
-                "by_mail": bool(settings.HITL_MAIL),
-            },
-        )
+    told = {
+        "id": uuid.uuid4(),
+        "project": run.project_id,
+        "run": run.pk,
+        "approval": asked.pk if asked else None,
+        "seq": event.seq,
+        "type": how.type,
+        "title": title,
+        "body": canonical.dumps(body_of(run, event, how, payload, asked)),
+        "moment": event.at,
+        "audience": telling.NOBODY if inside else how.audience,
+        "topic": how.topic,
+        "own_topic": own,
+        "requester": run.requester_id,
+        "actor": actor.get("id") if isinstance(actor, dict) else None,
+        "app": list(TOPICS),
+        "mail": list(MAILED),
+        "by_mail": bool(settings.HITL_MAIL),
+    }
+    ask("tell", told)
 
 
 def _approval(payload: dict[str, Json]) -> Approval | None:
