@@ -123,6 +123,7 @@ class Writer:
     asked: Mapping[Place, Approval | Run] = field(default_factory=dict)
     compensate: bool = True
     changed: dict[str, Any] = field(default_factory=dict)
+    closed: int = 0  # waits
 
     def write(self) -> None:
         if self.held:
@@ -162,7 +163,7 @@ class Writer:
             kept = [change.address for change in self.transition.steps]
             end_live_steps(self.run, self.transition.ends_steps_as, kept=kept, moment=self.moment)
         if self.around.waits:
-            waits.update(closed_at=self.moment)
+            self.closed += waits.update(closed_at=self.moment)
         if self.around.approvals:
             status, reason = self.transition.closes_as
             approvals.update(status=status, closed_at=self.moment, closed_reason=reason, outcome="")
@@ -170,9 +171,8 @@ class Writer:
     def _close_places(self) -> None:
         """Close single waits of steps that go on waiting for others."""
         for address, name, occurrence in self.transition.close_places:
-            open_waits(self.run, address).filter(name=name, occurrence=occurrence).update(
-                closed_at=self.moment
-            )
+            place = open_waits(self.run, address).filter(name=name, occurrence=occurrence)
+            self.closed += place.update(closed_at=self.moment)
 
     def _journal(self) -> None:
         """Write down answers to what a step waited for. A checkpoint that comes with them follows the head of now."""
@@ -450,8 +450,8 @@ class Writer:
         Run.objects.filter(pk=self.run.pk).update(**self.changed)
 
     def _may_wait(self) -> bool:
-        """Whether the run can have an open wait after this."""
-        left = self.around.waits and not self.transition.close_everything
+        """Whether the run has an open wait after this."""
+        left = self.around.waits > self.closed
         return left or self.transition.wait is not None or bool(self.transition.wanted)
 
     def _rest(self) -> None:

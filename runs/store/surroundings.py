@@ -10,11 +10,11 @@ from runs.store.prepared import ask
 
 
 class Surroundings(NamedTuple):
-    """What there is to close, stop or settle around a locked run at this moment: open waits and approvals, children that it
-    ever started, notices that nobody has read."""
+    """What there is to close, stop or settle around a locked run at this moment: how many open waits, whether open approvals,
+    children that it ever started, notices that nobody has read."""
 
     moment: datetime
-    waits: bool
+    waits: int
     approvals: bool
     children: bool
     notices: bool
