@@ -64,6 +64,24 @@ def test_a_commit_whose_backend_is_ended_is_made_again(site: Site, table: str, w
     assert_invariants(site, run_id, expected=CONNECTION)
 
 
+def test_a_worker_keeps_its_connection_from_task_to_task(site: Site) -> None:
+    """Connecting takes longer than the work of a short run, and what was prepared would go with the connection."""
+
+    def backends() -> set[int]:
+        rows = site.stack.sql(
+            "SELECT activity.pid FROM pg_stat_activity activity JOIN runs_workerchild child"
+            " ON activity.application_name LIKE '%% ' || child.pid WHERE child.gone_at IS NULL"
+        )
+        return {row["pid"] for row in rows}
+
+    site.wait(site.start("echo"))
+    working = backends()
+    assert working
+    for _ in range(4):
+        site.wait(site.start("echo"))
+    assert working <= backends()
+
+
 def test_an_approval_whose_backend_is_ended_is_opened_once(site: Site) -> None:
     name = fresh_name()
     with held(site, "runs_approval", "NEW.node = 'confirm'") as hold:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from runs.driver import context
 from runs.engine import canonical, position, workflow
 from runs.engine.status import TERMINAL, ApprovalStatus, RunStatus, StepStatus
 from runs.engine.waits import ENTRY_OF
-from runs.models import Approval, Checkpoint, JournalEntry, Run, Step, User, Wait, WorkflowVersion
+from runs.models import Approval, Branch, Checkpoint, JournalEntry, Run, Step, User, Wait, WorkflowVersion
 from runs.models.people import ROLES, SCOPES
 from runs.models.runs import CHECKPOINT_KINDS, ENTRY_KINDS, WAIT_KINDS
+from runs.sql import statement
 from runs.store import NEEDS_MIGRATION
 from tests.unit.engine.documents import nested
 from tests.unit.engine.graphs import Empty
@@ -259,3 +261,17 @@ def test_rows_name_themselves() -> None:
     assert str(models.Team(name="finance")) == "finance"
     member = models.Member(user=user, project=models.Project(name="Demo"), roles=["viewer", "reviewer"])
     assert str(member) == "Frida in Demo: viewer, reviewer"
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "model"), [("lock_run", "run", Run), ("claim_step", "branch", Branch)]
+)
+def test_a_statement_that_gives_whole_rows_names_all_columns_in_the_order_of_the_fields(
+    name: str, table: str, model: type[django_models.Model]
+) -> None:
+    """An instance is made of them by their places. Not by `*`: a column that a deploy adds would change what was prepared."""
+    text = statement(name)
+    selected = text[text.rindex("SELECT ") : text.rindex("FROM ")]
+    assert re.findall(rf"\b{table}\.(\w+)", selected) == [
+        field.column for field in model._meta.concrete_fields
+    ]

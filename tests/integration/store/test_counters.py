@@ -113,7 +113,7 @@ def test_a_worker_adds_nothing_to_it(house: House, define: Define, tmp_path: Pat
     assert counted[1] - counted[0] == STEPS * (1 + calls)
 
 
-@pytest.mark.parametrize(("verb", "statements"), [(operations.rewind, 13), (operations.fork, 17)])
+@pytest.mark.parametrize(("verb", "statements"), [(operations.rewind, 12), (operations.fork, 16)])
 def test_to_go_back_costs_the_same_however_far(
     house: House, define: Define, tmp_path: Path, verb: Callable[..., Any], statements: int
 ) -> None:
