@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from runs import dispatch
@@ -23,6 +24,19 @@ def set_zone(*, actor: Actor, zone: str) -> User:
     with verb(actor, "set_zone", actor.user.username, reason=zone):
         actor.user.zone = zone
         actor.user.save(update_fields=["zone"])
+        return actor.user
+
+
+def set_language(*, actor: Actor, language: str) -> User:
+    """Say in which language one reads: a code of `LANGUAGES`; empty: as the browser asks. Raises `Unprocessable`."""
+    if language and language not in dict(settings.LANGUAGES):
+        message = f"{language[:60]!r} is no language that there is a translation for"
+        raise Unprocessable(
+            "There is no such language.", errors=[Problem("/language", "unknown_language", message)]
+        )
+    with verb(actor, "set_language", actor.user.username, reason=language):
+        actor.user.language = language
+        actor.user.save(update_fields=["language"])
         return actor.user
 
 

@@ -13,6 +13,8 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster, store
 from runs.errors import HitlError, Problem, Unprocessable
@@ -88,11 +90,15 @@ def remember_arrival(request: HttpRequest) -> None:
 
 def _profile(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     zone = request.POST.get("zone", request.user.zone or "UTC")
+    language = request.POST.get("language", request.user.language)
     wrong = fields_of(error)
     shown = {
         "person": request.user,
         "zone": zone,
         "zones": clocks.zone_choices(zone),
+        "languages": [
+            {"code": code, "words": words, "chosen": code == language} for code, words in languages()
+        ],
         "themes": [{"name": name, "words": words} for name, words in THEME_WORDS.items()],
         "errors": wrong,
     }
@@ -101,14 +107,23 @@ def _profile(request: Request, *, error: HitlError | None = None) -> HttpRespons
 
 @forms(_profile)
 def profile(request: Request) -> HttpResponse:
-    operations.set_zone(actor=request.actor, zone=request.POST.get("zone", ""))
-    messages.success(request, "Saved.")
+    person = operations.set_zone(actor=request.actor, zone=request.POST.get("zone", ""))
+    language = request.POST.get("language", person.language)
+    if language != person.language:
+        person = operations.set_language(actor=request.actor, language=language)
+    with translation.override(person.language or translation.get_language_from_request(request)):
+        messages.success(request, gettext("Saved."))  # read on a page that speaks the new language
     answer = see_other(reverse("account"))
     theme = request.POST.get("theme", "")
     if theme in THEME_WORDS:
         # As the switch in the top bar does.
         answer.set_cookie("hitl_theme", theme, max_age=YEAR, samesite="Lax")
     return answer
+
+
+def languages() -> list[tuple[str, str]]:
+    """What one may read in: code and its own name for itself, "" for what the browser asks for."""
+    return [("", gettext("as the browser asks")), *settings.LANGUAGES]
 
 
 # ---- password

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from runs import inboxes, policies, queries
 from runs.models import Project
@@ -74,6 +75,11 @@ class Frame:
     def zone(self) -> str:
         """Whose clock the times of the page are of."""
         return timezone.get_current_timezone_name()
+
+    @property
+    def language(self) -> str:
+        """The language of the page."""
+        return translation.get_language() or settings.LANGUAGE_CODE
 
     @property
     def roles(self) -> str:

@@ -7,7 +7,6 @@ page that is shown again with the reason (`refused=`); without one there is a pa
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -16,7 +15,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -94,14 +92,13 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
         def guarded(request: Request, **kwargs: Any) -> HttpResponseBase:
             if not is_signed_in(request):
                 return to_sign_in(request)
-            with readers_clock(request):
-                try:
-                    enter(request)
-                    if request.method == "POST":
-                        once.check_user(request)
-                    return view(request, **kwargs)
-                except HitlError as error:
-                    return answer_refusal(request, error, refused, kwargs)
+            try:
+                enter(request)
+                if request.method == "POST":
+                    once.check_user(request)
+                return view(request, **kwargs)
+            except HitlError as error:
+                return answer_refusal(request, error, refused, kwargs)
 
         guarded.refused = refused  # type: ignore[attr-defined]
         return guarded
@@ -123,11 +120,6 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[Page], Page]:
         return guarded
 
     return wrap
-
-
-def readers_clock(request: Request) -> AbstractContextManager[None]:
-    """Whatever a page says of times meanwhile is in the zone of who reads it."""
-    return timezone.override(request.user.clock)
 
 
 def enter(request: Request, project: Project | None = None) -> None:
@@ -230,8 +222,7 @@ def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
     try:
         match = resolve(request.path_info)
         enter(request)
-        with readers_clock(request):
-            return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
+        return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
     except (HitlError, Resolver404):
         return error_page(request, SessionRenewed())
 

@@ -23,7 +23,6 @@ from runs.web.door import (
     is_signed_in,
     number,
     page,
-    readers_clock,
     see_other,
     to_sign_in,
 )
@@ -147,8 +146,7 @@ def link(request: Request, token: str) -> HttpResponse:
             return to_sign_in(request)
         enter(request, found.approval.project)
         operations.follow_link(actor=request.actor, token=token)
-        with readers_clock(request):
-            return by_link(request, found, token)
+        return by_link(request, found, token)
     except LinkSpent as error:
         return error_page(request, error)
     except HitlError as error:
