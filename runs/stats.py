@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.utils.translation import gettext
 
 from runs import store
 from runs.engine import spread
@@ -32,10 +33,14 @@ class Range:
     """How far back a page looks: so many bars of so long, from rows of this grain."""
 
     name: str
-    words: str
+    says: str
     bar: timedelta
     bars: int
     grain: str
+
+    @property
+    def words(self) -> str:
+        return gettext(self.says)
 
     @property
     def length(self) -> timedelta:

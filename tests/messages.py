@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -25,26 +25,40 @@ from django.utils.translation.template import templatize
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCALE = ROOT / "runs" / "locale"
-CODE = ("hitl", "runs")
+CODE = ("runs",)
+ENGLISH = {
+    "api",
+    "management",
+    "migrations",
+    "testing",
+    "styleguide.py",
+}  # what programs, operators and authors read
 TEMPLATES = ("templates",)
 HEADER = """\
 # What pages and mails say. `make messages` takes the texts from code and templates; see docs/translating.md.
 #"""
 WIDTH = 110
 
-# What a call of this name holds, and in which places: (place, "c") is the context.
-CALLS: dict[str, tuple[int | tuple[int, str], ...]] = {
-    "gettext": (1,),
-    "gettext_lazy": (1,),
-    "gettext_noop": (1,),
-    "ngettext": (1, 2),
-    "ngettext_lazy": (1, 2),
-    "pgettext": ((1, "c"), 2),
-    "pgettext_lazy": ((1, "c"), 2),
-    "npgettext": ((1, "c"), 2, 3),
-    "Told": (1,),
-    "_": (1,),  # what Django makes of a template says it so
+# Which arguments of a call are texts, by its name. "c" is the context of the one after it, a pair a singular and its plural.
+CALLS: dict[str, tuple[int | str | tuple[int, int], ...]] = {
+    "gettext": (0,),
+    "gettext_lazy": (0,),
+    "gettext_noop": (0,),
+    "ngettext": ((0, 1),),
+    "pgettext": ("c", 1),
+    "npgettext": ("c", (1, 2)),
+    "some": ((1, 2),),
+    "Told": (0,),
+    "Problem": (2,),
+    "Sign": (2,),
+    "Verb": (0,),
+    "Rule": (1, 3),
+    "Service": (1,),
+    "Range": (1,),
 }
+TABLE = "Words"  # all its values are texts
+OF_TEMPLATES = ("_", "gettext", "ngettext", "pgettext", "npgettext")  # as Django writes what it finds in one
+NEVER_SHOWN = ("StepError", "WorkflowError")  # what authors read, in logs and in what is stored of a run
 PLACEHOLDER = re.compile(r"%\([a-z_]+\)[a-z]|%[sd%]|\{[a-z_]*[^{}]*\}")
 
 
@@ -65,16 +79,64 @@ class Text:
 def texts() -> list[Text]:
     """Every text of code and templates, in the order of files; one that stands in several is of the first."""
     found: dict[tuple[str, str, str], Text] = {}
-    for text in (*_of_code(), *_of_errors(), *_of_templates()):
-        found.setdefault(text.key, text)
+    for text in (*_of_code(), *_of_templates()):
+        if text.one:
+            found.setdefault(text.key, text)
     return list(found.values())
 
 
 def _of_code() -> Iterator[Text]:
-    for path in _files(CODE, "*.py"):
-        source = path.read_bytes()
-        if any(name.encode() in source for name in CALLS if name != "_"):
-            yield from _taken(source, path)
+    trees = {
+        path: ast.parse(path.read_text()) for path in _files(CODE, "*.py") if "migrations" not in path.parts
+    }
+    errors = _errors(trees.values())
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name in errors:
+                yield Text(ast.get_docstring(node) or "", file=_name(path))
+            if isinstance(node, ast.Call):
+                yield from (replace(text, file=_name(path)) for text in _of_call(node, errors))
+
+
+def _errors(trees: Iterable[ast.Module]) -> set[str]:
+    """The errors that people read; what one says where nothing else is said stands in its docstring."""
+    found, left = (
+        {"HitlError"},
+        [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)],
+    )
+    while True:
+        more = {
+            node.name
+            for node in left
+            if node.name not in NEVER_SHOWN and found & {_called(base) for base in node.bases}
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
+def _of_call(node: ast.Call, errors: set[str]) -> Iterator[Text]:
+    name = _called(node.func)
+    if name == TABLE and node.args and isinstance(node.args[0], ast.Dict):
+        yield from (Text(told) for value in node.args[0].values if (told := _literal(value)))
+    said = [_literal(argument) for argument in node.args] + [""] * 5
+    context = ""
+    for place in (0,) if name in errors else CALLS.get(name, ()):
+        if place == "c":
+            context = said[0]
+        elif isinstance(place, tuple) and said[place[0]]:
+            yield Text(said[place[0]], said[place[1]], context)
+        elif isinstance(place, int) and said[place]:
+            yield Text(said[place], "", context)
+
+
+def _called(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _literal(node: ast.expr) -> str:
+    """A text that stands there, or nothing: one that is a variable was marked where it was written."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _of_templates() -> Iterator[Text]:
@@ -85,25 +147,12 @@ def _of_templates() -> Iterator[Text]:
                 yield from _taken(line.strip().encode(), path)
 
 
-def _of_errors() -> Iterator[Text]:
-    """The docstring of an error is what it says where nothing else is said."""
-    errors = {"HitlError"}
-    for path in (ROOT / "runs" / "errors.py", *_files(CODE, "*.py")):
-        for node in ast.parse(path.read_text()).body:
-            bases = {base.id for base in getattr(node, "bases", ()) if isinstance(base, ast.Name)}
-            if isinstance(node, ast.ClassDef) and (node.name == "HitlError" or bases & errors):
-                errors.add(node.name)
-                said = ast.get_docstring(node)
-                yield from [Text(said, file=_name(path))] if said else []
-
-
 def _taken(source: bytes, path: Path) -> Iterator[Text]:
-    for _, name, said, _ in extract_python(BytesIO(source), list(CALLS), (), {"encoding": "utf-8"}):
-        words = list(said) if isinstance(said, tuple) else [said]
-        context = str(words.pop(0)) if isinstance(CALLS[name][0], tuple) else ""
-        one, many = [*words, "", ""][:2]
-        if one:  # else it is a variable, whose text was marked where it stands
-            yield Text(one, (many or "") if name.startswith("n") else "", context, _name(path))
+    calls = dict.fromkeys(OF_TEMPLATES)
+    for _, called, found, _ in extract_python(BytesIO(source), calls, (), {"encoding": "utf-8"}):
+        name, words = str(called), list(_forms(found))
+        context = words.pop(0) if "p" in name[:2] else ""
+        yield Text(words[0], words[1] if name.startswith("n") else "", context, _name(path))
 
 
 def _files(folders: Iterable[str], pattern: str) -> list[Path]:
@@ -186,8 +235,8 @@ def _mo(language: str) -> Path:
 
 
 def _key(message: Message) -> tuple[str, str, str]:
-    one, many = message.id if isinstance(message.id, tuple) else (message.id, "")
-    return message.context or "", str(one), str(many)
+    one, many = [*_forms(message.id), ""][:2]
+    return message.context or "", one, many
 
 
 # ---- what is wrong with one
@@ -207,23 +256,24 @@ def faults(language: str, told: Iterable[Text]) -> list[str]:
 
 
 def _faults_of(message: Message) -> Iterator[str]:
-    ids = message.id if isinstance(message.id, tuple) else (message.id,)
-    strings = message.string if isinstance(message.string, tuple) else (message.string,)
+    ids, strings = _forms(message.id), _forms(message.string)
     if message.fuzzy:
         yield f"fuzzy: {ids[0]!r}"
     if not all(strings):
         yield f"not translated: {ids[0]!r}"
         return
     wanted = _placeholders(ids[-1])
-    for string in strings:
-        # A singular may leave the number out: "one step".
-        if _placeholders(str(string)) != wanted and not (len(ids) > 1 and string == strings[0]):
+    for place, string in enumerate(strings):
+        counts = len(ids) > 1 and place == 0  # "one step" may leave its number out
+        if not (_placeholders(string) == wanted or (counts and _placeholders(string) < wanted)):
             yield f"other placeholders than {sorted(wanted)}: {string!r}"
-        if (
-            ids[0][:1].isspace() != str(string)[:1].isspace()
-            or ids[0][-1:].isspace() != str(string)[-1:].isspace()
-        ):
+        if (string[0].isspace(), string[-1].isspace()) != (ids[0][0].isspace(), ids[0][-1].isspace()):
             yield f"begins or ends otherwise: {string!r}"
+
+
+def _forms(told: object) -> tuple[str, ...]:
+    """A text as it is said of one and of several, or the one way in which it is said."""
+    return tuple(str(form or "") for form in told) if isinstance(told, (tuple, list)) else (str(told or ""),)
 
 
 def _placeholders(text: str) -> set[str]:
@@ -242,13 +292,9 @@ def main() -> int:
     for language in languages():
         catalog = renewed(language, told)
         write(language, catalog)
-        missing = sum(1 for message in catalog if message.id and not all(_strings(message)))
+        missing = sum(1 for message in catalog if message.id and not all(_forms(message.string)))
         print(f"{language}: {len(told)} texts, {missing} without a translation")
     return 0
-
-
-def _strings(message: Message) -> tuple[str, ...]:
-    return message.string if isinstance(message.string, tuple) else (str(message.string or ""),)
 
 
 if __name__ == "__main__":

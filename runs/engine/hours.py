@@ -17,7 +17,7 @@ from typing import Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from runs.engine.canonical import Json
-from runs.errors import Problem, Unprocessable
+from runs.errors import Problem, Told, Unprocessable
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 REGIONS: Final = frozenset(
@@ -162,7 +162,11 @@ def hours_from(told: Json) -> Hours:
     zone = str(told.get("zone", "UTC"))
     if not is_zone(zone):
         problems.append(
-            Problem("/zone", "unknown_zone", f"{zone[:60]!r} is no time zone, such as Europe/Berlin")
+            Problem(
+                "/zone",
+                "unknown_zone",
+                Told("{zone!r} is no time zone, such as Europe/Berlin", zone=zone[:60]),
+            )
         )
     week = _week(told.get("week", {}), problems)
     holidays = _holidays(told.get("holidays", []), problems)
@@ -197,7 +201,9 @@ def known_zones() -> tuple[str, ...]:
 
 def _week(told: Json, problems: list[Problem]) -> tuple[tuple[int, int] | None, ...]:
     if not isinstance(told, Mapping) or set(told) - set(DAYS):
-        problems.append(Problem("/week", "invalid_week", f"the days are {', '.join(DAYS)}"))
+        problems.append(
+            Problem("/week", "invalid_week", Told("the days are {choices}", choices=", ".join(DAYS)))
+        )
         return ()
     return tuple(_window(name, told.get(name), problems) for name in DAYS)
 
@@ -223,7 +229,13 @@ def _minutes(clock: Json) -> int | None:
 
 def _holidays(told: Json, problems: list[Problem]) -> frozenset[date]:
     if not isinstance(told, list) or len(told) > MOST_HOLIDAYS:
-        problems.append(Problem("/holidays", "invalid_dates", f"a list of at most {MOST_HOLIDAYS} dates"))
+        problems.append(
+            Problem(
+                "/holidays",
+                "invalid_dates",
+                Told("a list of at most {most_holidays} dates", most_holidays=MOST_HOLIDAYS),
+            )
+        )
         return frozenset()
     found = set()
     for index, text in enumerate(told):

@@ -17,7 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from runs import policies
-from runs.errors import LastAdmin, NameTaken, NotFound, Problem, Unprocessable
+from runs.errors import LastAdmin, NameTaken, NotFound, Problem, Told, Unprocessable
 from runs.models import Member, Project, User
 from runs.models.people import ROLES
 from runs.operations.door import verb
@@ -78,7 +78,7 @@ def new_user(*, username: str, name: str = "", **fields: Any) -> User:
             user.save(force_insert=True)
     except IntegrityError:
         raise NameTaken(
-            f"There is an account {username!r} already.",
+            Told("There is an account {username!r} already.", username=username),
             errors=[Problem("/username", "name_taken", "is taken")],
         ) from None
     return user

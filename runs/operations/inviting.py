@@ -13,7 +13,7 @@ from typing import Final
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-from runs.errors import Conflict, InvitationOver, InvitedSomebodyElse, NotFound, Problem, Unprocessable
+from runs.errors import Conflict, InvitationOver, InvitedSomebodyElse, NotFound, Problem, Told, Unprocessable
 from runs.models import Invitation, Member, User
 from runs.operations.administering import (
     administration,
@@ -108,7 +108,11 @@ def accept_invitation(*, user: User, secret: str, address: str = "") -> Member:
         taken = _taken(asked)
         if taken.email and user.email.lower() != taken.email:
             raise InvitedSomebodyElse(
-                f"This invitation is for {taken.email}; you are signed in as {user.username}."
+                Told(
+                    "This invitation is for {email}; you are signed in as {username}.",
+                    email=taken.email,
+                    username=user.username,
+                )
             )
         return _come_in(taken, user)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.db import IntegrityError, transaction
 
-from runs.errors import NameTaken, Problem, Unprocessable
+from runs.errors import NameTaken, Problem, Told, Unprocessable
 from runs.models import Member, Project, User
 from runs.operations.administering import administration, shown_name
 from runs.operations.door import audit_command
@@ -37,7 +37,7 @@ def create_project(*, slug: str, name: str, admin: User | None = None) -> Projec
         with transaction.atomic():
             project = Project.objects.create(slug=slug, name=shown_name(name))
     except IntegrityError:
-        raise NameTaken(f"There is a project {slug!r} already.") from None
+        raise NameTaken(Told("There is a project {slug!r} already.", slug=slug)) from None
     if admin is not None:
         Member.objects.create(project=project, user=admin, roles=["admin"])
     audit_command(project, "create_project", slug)

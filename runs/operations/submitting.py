@@ -11,7 +11,7 @@ from runs.engine.canonical import Json
 from runs.engine.durations import seconds
 from runs.engine.limits import OF_PROJECT, PRIORITIES, Place
 from runs.engine.transition import Aggregate
-from runs.errors import BadRequest, InputRequired, KeyReused, Problem, Unprocessable, WorkflowError
+from runs.errors import BadRequest, InputRequired, KeyReused, Problem, Told, Unprocessable, WorkflowError
 from runs.models import IdempotencyRecord, Run, Slot, User
 from runs.operations.door import commit, verb
 from runs.operations.registering import version_for
@@ -180,7 +180,13 @@ def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     if len(given) > MAX_LABELS or any(
         len(k) > MAX_LABEL_LENGTH or len(v) > MAX_LABEL_LENGTH for k, v in given.items()
     ):
-        raise BadRequest(f"A run has at most {MAX_LABELS} labels of at most {MAX_LABEL_LENGTH} characters.")
+        raise BadRequest(
+            Told(
+                "A run has at most {max_labels} labels of at most {max_label_length} characters.",
+                max_labels=MAX_LABELS,
+                max_label_length=MAX_LABEL_LENGTH,
+            )
+        )
     return given
 
 

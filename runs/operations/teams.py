@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from runs import dispatch
 from runs.engine.status import ApprovalStatus
-from runs.errors import NameTaken, NotFound, Problem, TeamInUse, Unprocessable
+from runs.errors import NameTaken, NotFound, Problem, TeamInUse, Told, Unprocessable
 from runs.models import Approval, Team, User
 from runs.operations.administering import administration
 from runs.policies import Actor
@@ -32,7 +32,8 @@ def create_team(*, actor: Actor, name: str, people: Sequence[str] = ()) -> Team:
                 team = Team.objects.create(project=actor.project, name=name)
         except IntegrityError:
             raise NameTaken(
-                f"There is a team {name!r} already.", errors=[Problem("/name", "name_taken", "is taken")]
+                Told("There is a team {name!r} already.", name=name),
+                errors=[Problem("/name", "name_taken", "is taken")],
             ) from None
         team.people.set(members)
         return team
@@ -58,7 +59,10 @@ def delete_team(*, actor: Actor, team: str) -> None:
         ).count()
         if asked:
             some = "1 open approval asks" if asked == 1 else f"{asked} open approvals ask"
-            raise TeamInUse(f"{some} the team {team!r}; have them answered first.", approvals=asked)
+            raise TeamInUse(
+                Told("{some} the team {team!r}; have them answered first.", some=some, team=team),
+                approvals=asked,
+            )
         found.delete()
 
 

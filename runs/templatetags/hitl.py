@@ -13,12 +13,14 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
+from runs.tongue import Words, number
 
 from . import hidden, links, markdown, pretty, words
 
 register = template.Library()
 
-RISKS = ("low", "medium", "high", "critical")
+RISKS = Words({"low": "low", "medium": "medium", "high": "high", "critical": "critical"})
+EFFECTS = Words({"none": "no effect", "reversible": "reversible", "irreversible": "irreversible"})
 
 
 @register.filter
@@ -41,7 +43,7 @@ def spelled(value: object) -> str:
 
 @register.filter
 def effect_word(effect: str) -> str:
-    return "no effect" if effect == "none" else effect
+    return EFFECTS.get(effect, effect)
 
 
 @register.filter
@@ -111,7 +113,7 @@ def about(value: float | None) -> str:
 
 @register.filter
 def thousands(value: int) -> str:
-    return f"{value:,}"
+    return number(value)
 
 
 @register.filter
@@ -148,8 +150,13 @@ def icon(name: str, kind: str = "") -> SafeString:
 def risk(level: str | None, form: str = "chip") -> dict[str, Any]:
     """One to four bars, with the word (chip) or with a label (row)."""
     known = level if level in RISKS else None
-    height = RISKS.index(known) + 1 if known else 0
-    return {"level": known, "form": form, "bars": [n < height for n in range(4)]}
+    height = list(RISKS).index(known) + 1 if known else 0
+    return {
+        "level": known,
+        "word": RISKS[known] if known else "",
+        "form": form,
+        "bars": [n < height for n in range(4)],
+    }
 
 
 @register.inclusion_tag("parts/quorum.html")

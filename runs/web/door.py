@@ -15,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -26,6 +27,7 @@ from runs.live.presence import note_use
 from runs.models import Member, Project, User
 from runs.models.sessions import handle_of
 from runs.policies import Actor
+from runs.tongue import Words, speak
 from runs.web import once
 
 
@@ -43,20 +45,22 @@ View = Callable[..., HttpResponseBase]  # a page, or a file
 Page = Callable[..., HttpResponse]
 Refused = Callable[..., HttpResponse]
 
-TITLES: Final = {
-    "forbidden": "You may not do this",
-    "self_approval": "You asked for this run, so you do not decide about it",
-    "not_a_candidate": "You are not among the people who are asked",
-    "not_found": "There is nothing here that you may see",
-    "unknown_checkpoint": "The run has no such checkpoint",
-    "nothing_to_run": "Nothing is left to run there",
-    "already_terminal": "The run has already ended",
-    "stale_version": "The run has moved on",
-    "database_error": "The database did not take it; nothing was recorded",
-    "link_refused": "This link is not yours to use",
-    "link_spent": "This link leads nowhere any more",
-    "busy": "Somebody is changing this run just now",
-}
+TITLES: Final = Words(
+    {
+        "forbidden": "You may not do this",
+        "self_approval": "You asked for this run, so you do not decide about it",
+        "not_a_candidate": "You are not among the people who are asked",
+        "not_found": "There is nothing here that you may see",
+        "unknown_checkpoint": "The run has no such checkpoint",
+        "nothing_to_run": "Nothing is left to run there",
+        "already_terminal": "The run has already ended",
+        "stale_version": "The run has moved on",
+        "database_error": "The database did not take it; nothing was recorded",
+        "link_refused": "This link is not yours to use",
+        "link_spent": "This link leads nowhere any more",
+        "busy": "Somebody is changing this run just now",
+    }
+)
 
 
 class SeeOther(HttpResponseRedirect):
@@ -115,6 +119,7 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[Page], Page]:
             try:
                 return view(request, **kwargs)
             except HitlError as error:
+                speak(error)
                 return answer(request, error, **kwargs)
 
         return guarded
@@ -176,6 +181,7 @@ def answer_refusal(
     request: Request, error: HitlError, refused: Refused | None, kwargs: dict[str, Any]
 ) -> HttpResponse:
     """The page again with the reason, if there is one and the reader may see it; else a page that says why."""
+    speak(error)
     if refused is not None and request.method == "POST" and not isinstance(error, NotFound):
         try:
             response = refused(request, error, **kwargs)
@@ -201,9 +207,10 @@ def _in_another_project(request: Request, error: HitlError, kwargs: dict[str, An
 
 
 def error_page(request: HttpRequest, error: HitlError) -> HttpResponse:
+    speak(error)
     texts = [error.detail, *(f"{problem.path}: {problem.message}" for problem in error.errors)]
     title = TITLES.get(error.code) or (
-        "The state of things has changed" if isinstance(error, Conflict) else ""
+        gettext("The state of things has changed") if isinstance(error, Conflict) else ""
     )
     context = {
         "status": error.http_status,

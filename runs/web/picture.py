@@ -15,12 +15,14 @@ from itertools import pairwise
 from typing import Final
 
 import igraph
+from django.utils.translation import gettext
 
 from runs.engine import END, START, Workflow
 from runs.models import Approval, Step, Wait
 from runs.queries import votes_of
 from runs.templatetags import words
-from runs.web import signs
+from runs.tongue import Words
+from runs.web import sentence, signs
 
 WIDTH: Final = 148
 HEIGHT: Final = 42
@@ -99,17 +101,19 @@ class Picture:
     title: str
 
 
-WORDS: Final = {
-    "todo": "not yet",
-    "skipped": "not taken",
-    "ready": "ready",
-    "work": "working",
-    "people": "waits for people",
-    "time": "waits",
-    "retry": "will be tried again",
-    "failed": "failed",
-    "done": "done",
-}
+WORDS: Final = Words(
+    {
+        "todo": "not yet",
+        "skipped": "not taken",
+        "ready": "ready",
+        "work": "working",
+        "people": "waits for people",
+        "time": "waits",
+        "retry": "will be tried again",
+        "failed": "failed",
+        "done": "done",
+    }
+)
 
 
 SIGNS: Final = {
@@ -158,7 +162,9 @@ def build(workflow: Workflow, tallies: Mapping[str, Tally], *, ended: bool) -> P
         shapes=[_shape(workflow, name, tally, places.at[name]) for name, tally in nodes.items()],
         wires=wires,
         exits=[_exit_of(workflow, places, name, been=ended and name in been) for name in places.exits],
-        title=f"{workflow.name}, version {workflow.version}: {_said_of_all(nodes)}",
+        title=gettext("{workflow}, version {version}: {said_of_all}").format(
+            workflow=workflow.name, version=workflow.version, said_of_all=_said_of_all(nodes)
+        ),
     )
 
 
@@ -277,7 +283,7 @@ def _exit_of(workflow: Workflow, places: Places, name: str, *, been: bool) -> Ex
     """Right of a node that leads nowhere else, below one that does."""
     x, y = places.at[name]
     reason = places.labels.get((name, END), "")
-    title = f"{reason}: the run ends" if reason else "the run ends"
+    title = gettext("{reason}: the run ends").format(reason=reason) if reason else gettext("the run ends")
     if workflow.graph.successors[name] == (END,):
         right = x + WIDTH / 2
         return Exit(
@@ -358,7 +364,7 @@ def _said_of_all(nodes: Mapping[str, Tally]) -> str:
         for name, tally in nodes.items()
         if tally.state not in ("todo", "skipped")
     ]
-    return words.listing(told) if told else "nothing has begun"
+    return words.listing(told) if told else gettext("nothing has begun")
 
 
 def _short(text: str, room: int) -> str:
@@ -389,7 +395,7 @@ def tallies(
         name = outermost(step.node)
         state, said = _present(step, waited.get(step.address, ()), asked.get(step.address), now)
         beside = sum(outermost(other.node) == name for other in steps) - 1
-        more = f", {beside} more" if beside else ""
+        more = gettext(", {beside} more").format(beside=beside) if beside else ""
         found[name] = Tally(state, sum(done.get(name, {}).values()), said + more)
     return found
 
@@ -401,23 +407,36 @@ def outermost(node: str) -> str:
 def _past(counts: Mapping[str, int]) -> Tally:
     visits = sum(counts.values())
     state = "failed" if counts.get("failed") else "done" if counts.get("completed") else "ready"
-    return Tally(state, visits, words.some(visits, "visit") if visits > 1 else "")
+    return Tally(state, visits, words.some(visits, "{count} visit", "{count} visits") if visits > 1 else "")
 
 
 def _present(step: Step, waits: Sequence[Wait], asked: Approval | None, now: datetime) -> tuple[str, str]:
     """The state of a live step and what it is about."""
     if step.status == "executing":
-        return "work", f"since {words.age(step.entered_at or step.created_at, now)}"
+        return "work", gettext("since {age}").format(age=words.age(step.entered_at or step.created_at, now))
     if asked is not None:
-        votes = f" {votes_of(asked)} of {asked.quorum}" if asked.quorum > 1 else ""
-        return "people", f"{words.listing([*asked.teams, *asked.users], 'or') or 'any reviewer'}{votes}"
+        votes = (
+            gettext(" {votes_of} of {quorum}").format(votes_of=votes_of(asked), quorum=asked.quorum)
+            if asked.quorum > 1
+            else ""
+        )
+        return "people", sentence.whom(asked) + votes
     if not waits:
         return "ready", ""
     first = min(waits, key=lambda wait: (wait.due_at is None, wait.due_at or wait.opened_at))
-    left = "" if first.due_at is None else f"{words.span(max(first.due_at - now, timedelta(0)))} left"
+    left = (
+        ""
+        if first.due_at is None
+        else gettext("{span} left").format(span=words.span(max(first.due_at - now, timedelta(0))))
+    )
     if first.kind == "retry":
-        return "retry", f"attempt {step.attempt}, {left}" if left else f"attempt {step.attempt}"
+        return "retry", gettext("attempt {attempt}, {left}").format(
+            attempt=step.attempt, left=left
+        ) if left else gettext("attempt {attempt}").format(attempt=step.attempt)
     if first.kind == "timer":
         return "time", left
-    what = {"signal": f"for signal {first.name}", "child": "for a child run"}
+    what = {
+        "signal": gettext("for signal {name}").format(name=first.name),
+        "child": gettext("for a child run"),
+    }
     return "time", what.get(first.kind, "")

@@ -7,6 +7,7 @@ from typing import Final
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster
 from runs.errors import HitlError
@@ -31,7 +32,7 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
 @forms(_settings)
 def settings(request: Request) -> Done:
     operations.rename_project(actor=request.actor, name=request.POST.get("name", ""))
-    return Done("The project has its new name.", reverse("settings"))
+    return Done(gettext("The project has its new name."), reverse("settings"))
 
 
 @page()

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import policies, queries, runlists, saved, sights, store
 from runs.engine.redaction import Sight
@@ -169,8 +170,8 @@ def _count(request: Request, at: At, found: Listing) -> str:
 
 def _nothing(at: At) -> str:
     if at.before or at.after:
-        return "There are no runs beyond these."
-    return "No run is like this." if at.which.as_dict() else "No run was submitted yet."
+        return gettext("There are no runs beyond these.")
+    return gettext("No run is like this.") if at.which.as_dict() else gettext("No run was submitted yet.")
 
 
 def _exports(which: RunFilter) -> list[Link]:

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, sights, store, workflows
 from runs.engine.redaction import Sight
@@ -111,7 +112,9 @@ def migrate(request: Request, run_id: UUID) -> str:
         reason=request.POST.get("reason", ""),
         version=number(request.POST.get("version")),
     )
-    return f"{words.short_id(run_id, 'R-')} is at version {run.workflow_version}, by checkpoint {run.head}."
+    return gettext("{id} is at version {workflow_version}, by checkpoint {head}.").format(
+        id=words.short_id(run_id, "R-"), workflow_version=run.workflow_version, head=run.head
+    )
 
 
 # ---- all workflows

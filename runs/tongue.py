@@ -1,0 +1,84 @@
+"""Texts in the language of who reads. What is stored, and what programs read, is English."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from string import Formatter
+from typing import Any, Final
+
+from django.utils.formats import number_format
+from django.utils.translation import gettext
+
+from runs.errors import HitlError, Problem, Told
+
+
+class Words(Mapping[str, str]):
+    """A table of texts by their codes. Each is translated when it is read, so the table may stand in a module."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = dict(texts)
+
+    def __getitem__(self, code: str) -> str:
+        return gettext(self._texts[code])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def number(value: float, places: int = 0) -> str:
+    """A number as it is written there: "1,284", "12.5"."""
+    return str(number_format(value, places, use_l10n=True, force_grouping=True))
+
+
+def said(text: str) -> str:
+    """What an error says. One that has values in it is translated first, and filled after."""
+    if not isinstance(text, Told):
+        return gettext(text)
+    values = {name: _value(name, value) for name, value in text.values.items()}
+    return _FILL.vformat(gettext(text.template), (), values)
+
+
+def speak(error: HitlError) -> None:
+    """Give an error the words of whoever reads the page."""
+    error.detail = said(error.detail)
+    error.errors = [Problem(one.path, one.code, said(one.message)) for one in error.errors]
+
+
+class _Fill(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return number(value) if format_spec == "," else str(super().format_field(value, format_spec))
+
+
+_FILL: Final = _Fill()
+_SAID_INSIDE: Final = (
+    "message",
+    "detail",
+    "told",
+    "why",
+    "known",
+)  # values that are texts of errors themselves
+_STATUSES: Final = Words(
+    {
+        "queued": "queued",
+        "running": "running",
+        "waiting": "waiting",
+        "paused": "paused",
+        "completed": "completed",
+        "failed": "failed",
+        "cancelling": "cancelling",
+        "cancelled": "cancelled",
+        "open": "open",
+        "decided": "decided",
+        "expired": "expired",
+        "superseded": "superseded",
+    }
+)
+
+
+def _value(name: str, value: object) -> object:
+    if isinstance(value, Told) or (name in _SAID_INSIDE and isinstance(value, str)):
+        return said(value)
+    return _STATUSES.get(str(value), value) if name == "status" else value
