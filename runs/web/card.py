@@ -88,6 +88,15 @@ class Card:
         return self.whole or not self.is_cut
 
     @property
+    def clock_answers(self) -> bool:
+        """Nobody else is asked once the time is over: it decides itself."""
+        chain = self.approval.options.get("escalate_to", [])
+        return self.approval.level >= len(chain) and self.approval.options.get("on_timeout") in (
+            "approve",
+            "reject",
+        )
+
+    @property
     def unread(self) -> str:
         """How much is not on this page, in a few words."""
         more = sum(action.more for action in self.actions)

@@ -20,7 +20,7 @@
     const choosing = one("[data-rows]").classList.contains("choosing");
     bar.hidden = !choosing || !boxes().length;
     if (!bar.dataset.none) one("button", bar).disabled = !count;
-    one("[data-said-chosen]", bar).textContent = count ? `${count} chosen` : bar.dataset.none || "Choose several";
+    one("[data-said-chosen]", bar).textContent = count ? bar.dataset.some.replace("{count}", count) : bar.dataset.none || bar.dataset.else;
   }
 
   function choose(box, { range = false } = {}) {

@@ -18,7 +18,6 @@
   const BETWEEN = 500; // a run that does a thousand things a second is drawn twice
   const HIDDEN = 10_000; // a browser opens six connections to a server; tabs nobody looks at must not hold them
   const POINTED = 4_000;
-  const WORDS = { live: "Live", again: "Reconnecting", lost: "Connection lost", out: "Signed out" };
 
   let stream = null; // { place, source, since }
   let done = null; // the place whose stream has ended for good; what is taken in later may still call it live
@@ -114,7 +113,8 @@
   function show(state) {
     for (const sign of all("[data-live-sign]")) {
       sign.hidden = !state;
-      if (sign.textContent !== (WORDS[state] || "")) sign.textContent = WORDS[state] || "";
+      const word = sign.getAttribute(`data-word-${state}`) || "";
+      if (sign.textContent !== word) sign.textContent = word;
       sign.dataset.state = state;
     }
     if (state === "lost") notice("lost");
@@ -281,7 +281,7 @@
     for (const said of all("[data-said]", fresh)) one(`[data-said="${said.dataset.said}"]`, old).textContent = said.textContent;
     const line = one(`[data-waits="${old.id}"]`);
     line.hidden = !added.length && !gone.length;
-    line.textContent = added.length ? `${added.length} new` : `${gone.length} ${old.dataset.gone}`;
+    line.textContent = added.length ? old.dataset.new.replace("{count}", added.length) : `${gone.length} ${old.dataset.gone}`;
   }
 
   function rowsOf(list) {
