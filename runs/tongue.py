@@ -30,7 +30,7 @@ class Words(Mapping[str, str]):
 
 def number(value: float, places: int = 0) -> str:
     """A number as it is written there: "1,284", "12.5"."""
-    return str(number_format(value, places, use_l10n=True, force_grouping=True))
+    return str(number_format(+value, places, use_l10n=True, force_grouping=True))
 
 
 def said(text: str) -> str:
@@ -52,6 +52,18 @@ class _Fill(Formatter):
         return number(value) if format_spec == "," else str(super().format_field(value, format_spec))
 
 
+# What people answer, as a verb in the middle of a sentence.
+ANSWERS: Final = Words(
+    {
+        "approve": "approve",
+        "edit": "edit",
+        "reject": "reject",
+        "respond": "respond",
+        "revise": "revise",
+        "answer": "answer",
+        "mixed": "mixed",
+    }
+)
 _FILL: Final = _Fill()
 _SAID_INSIDE: Final = (
     "message",
@@ -76,9 +88,11 @@ _STATUSES: Final = Words(
         "superseded": "superseded",
     }
 )
+_TABLES: Final = {"status": _STATUSES, "outcome": ANSWERS}
 
 
 def _value(name: str, value: object) -> object:
     if isinstance(value, Told) or (name in _SAID_INSIDE and isinstance(value, str)):
         return said(value)
-    return _STATUSES.get(str(value), value) if name == "status" else value
+    table = _TABLES.get(name)
+    return value if table is None else table.get(str(value), value)

@@ -28,7 +28,7 @@ from runs.errors import (
 )
 from runs.models import Approval, Revision
 from runs.templatetags import words
-from runs.tongue import Words
+from runs.tongue import ANSWERS, Words
 
 DONE: Final = Words(
     {
@@ -141,7 +141,7 @@ def _stale(
     texts.append(
         gettext(
             "Your {wanted} was for version {seen}; the open one is version {version}. Your text is kept."
-        ).format(wanted=wanted or "answer", seen=seen, version=approval.version)
+        ).format(wanted=ANSWERS.get(wanted or "answer", wanted), seen=seen, version=approval.version)
     )
     return Banner(
         "amber",

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from runs import attached, operations, policies, queries, sights, workflows
+from runs import attached, operations, policies, queries, sights, tongue, workflows
 from runs.engine import canonical
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
@@ -442,7 +442,7 @@ def _refusal(request: Request, approval: Approval, now: datetime) -> str:
         ]
         if mine:
             return gettext("You have said {outcome} about this version; others may still answer.").format(
-                outcome=mine[0].outcome
+                outcome=tongue.ANSWERS.get(mine[0].outcome, mine[0].outcome)
             )
         if approval.is_worked_on(now) and approval.assignee_id != request.user.pk:
             return gettext("{assignee} works on this; take it over to answer.").format(
