@@ -217,8 +217,8 @@ def may_edit(actor: Actor, schema: StateSchema) -> list[str]:
 
 def _editors(roles: Sequence[str]) -> str:
     if not roles:
-        return "nobody may edit it"
-    return f"it takes the role {' or '.join(roles)}"
+        return Told("nobody may edit it")
+    return Told("it takes the role {choices}", choices=" or ".join(roles))
 
 
 def check_migrate(actor: Actor, run: Run) -> None:

@@ -71,6 +71,7 @@ _SAID_INSIDE: Final = (
     "told",
     "why",
     "known",
+    "what",
 )  # values that are texts of errors themselves
 _STATUSES: Final = Words(
     {

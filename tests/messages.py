@@ -55,6 +55,8 @@ CALLS: dict[str, tuple[int | str | tuple[int, int], ...]] = {
     "Rule": (1, 3),
     "Service": (1,),
     "Range": (1,),
+    "_check_role": (2,),
+    "check_administer": (1,),
 }
 TABLE = "Words"  # all its values are texts
 OF_TEMPLATES = ("_", "gettext", "ngettext", "pgettext", "npgettext")  # as Django writes what it finds in one
@@ -119,6 +121,9 @@ def _of_call(node: ast.Call, errors: set[str]) -> Iterator[Text]:
     name = _called(node.func)
     if name == TABLE and node.args and isinstance(node.args[0], ast.Dict):
         yield from (Text(told) for value in node.args[0].values if (told := _literal(value)))
+    # What a role lets one do: a part of what is said when it is refused.
+    if name == "administration":
+        yield from (Text(_literal(word.value)) for word in node.keywords if word.arg == "what")
     said = [_literal(argument) for argument in node.args] + [""] * 5
     context = ""
     for place in (0,) if name in errors else CALLS.get(name, ()):

@@ -31,7 +31,7 @@ def rename_project(*, actor: Actor, name: str) -> Project:
 def create_project(*, slug: str, name: str, admin: User | None = None) -> Project:
     """Found a project, with an admin if there is an account for it. Raises `NameTaken`."""
     if not _SLUG.match(slug):
-        message = "1 to 63 small letters, digits or dashes, none at its ends"
+        message = Told("1 to 63 small letters, digits or dashes, none at its ends")
         raise Unprocessable("This is no slug of a project.", errors=[Problem("/slug", "slug", message)])
     try:
         with transaction.atomic():

@@ -95,7 +95,7 @@ def _member(actor: Actor, username: str) -> User:
     canonical.check({"on_behalf_of": username})
     found = User.objects.filter(username=username, is_active=True, memberships__project=actor.project).first()
     if found is None:
-        told = f"{username[:150]!r} is no member of this project"
+        told = Told("{username!r} is no member of this project", username=username[:150])
         raise Unprocessable(f"{told}.", errors=[Problem("/on_behalf_of", "unknown_person", told)])
     return found
 
@@ -169,7 +169,11 @@ def _checked_deadline(deadline: str | float) -> float:
 
 def checked_priority(priority: int) -> int:
     if type(priority) is not int or priority not in PRIORITIES:
-        detail = f"A priority is a whole number from {PRIORITIES[0]} to {PRIORITIES[-1]}."
+        detail = Told(
+            "A priority is a whole number from {lowest} to {highest}.",
+            lowest=PRIORITIES[0],
+            highest=PRIORITIES[-1],
+        )
         raise BadRequest(detail, errors=[Problem("/priority", "out_of_range", detail)])
     return priority
 

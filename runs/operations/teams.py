@@ -58,11 +58,16 @@ def delete_team(*, actor: Actor, team: str) -> None:
             project=actor.project, status=ApprovalStatus.OPEN, teams__contains=[team]
         ).count()
         if asked:
-            some = "1 open approval asks" if asked == 1 else f"{asked} open approvals ask"
-            raise TeamInUse(
-                Told("{some} the team {team!r}; have them answered first.", some=some, team=team),
-                approvals=asked,
+            told = (
+                Told("1 open approval asks the team {team!r}; have them answered first.", team=team)
+                if asked == 1
+                else Told(
+                    "{asked} open approvals ask the team {team!r}; have them answered first.",
+                    asked=asked,
+                    team=team,
+                )
             )
+            raise TeamInUse(told, approvals=asked)
         found.delete()
 
 
@@ -81,7 +86,7 @@ def _members(actor: Actor, names: Sequence[str]) -> list[User]:
     }
     missing = [name for name in names if name not in found]
     if missing:
-        message = f"no members of this project: {', '.join(missing[:20])}"
+        message = Told("no members of this project: {choices}", choices=", ".join(missing[:20]))
         raise Unprocessable(
             "Only members can be in a team.", errors=[Problem("/people", "no_member", message)]
         )

@@ -117,7 +117,7 @@ def _page(page: str) -> str:
 def _name(text: str) -> str:
     name = text.strip()
     if not name or len(name) > MAX_NAME or not name.isprintable():
-        message = f"a name has 1 to {MAX_NAME} printable characters"
+        message = Told("a name has 1 to {max_name} printable characters", max_name=MAX_NAME)
         raise Unprocessable("This is no name.", errors=[Problem("/name", "name", message)])
     return name
 
@@ -153,7 +153,7 @@ def _team(actor: Actor, name: str) -> Team | None:
         return None
     found = Team.objects.filter(project=actor.project, name=name, people=actor.user).first()
     if found is None:
-        told = "share it with a team that you are in"
+        told = Told("share it with a team that you are in")
         raise Unprocessable(f"{told.capitalize()}.", errors=[Problem("/team", "unknown_team", told)])
     return found
 
