@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 
@@ -38,6 +39,7 @@ HEADER = """\
 # What pages and mails say. `make messages` takes the texts from code and templates; see docs/translating.md.
 #"""
 WIDTH = 110
+UNDATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 # Which arguments of a call are texts, by its name. "c" is the context of the one after it, a pair a singular and its plural.
 CALLS: dict[str, tuple[int | str | tuple[int, int], ...]] = {
@@ -218,11 +220,9 @@ def po_bytes(catalog: Catalog) -> bytes:
 
 def mo_bytes(catalog: Catalog) -> bytes:
     """Without dates and names here too."""
-    lean = Catalog(locale=catalog.locale, charset="utf-8", fuzzy=False)
-    lean.mime_headers = [
-        ("Content-Type", "text/plain; charset=utf-8"),
-        ("Plural-Forms", catalog.plural_forms),
-    ]
+    lean = Catalog(
+        locale=catalog.locale, charset="utf-8", fuzzy=False, creation_date=UNDATED, revision_date=UNDATED
+    )
     for message in catalog:
         if message.id:
             lean.add(message.id, message.string, context=message.context)
