@@ -63,7 +63,8 @@ CALLS: dict[str, tuple[int | str | tuple[int, int], ...]] = {
 TABLE = "Words"  # all its values are texts
 OF_TEMPLATES = ("_", "gettext", "ngettext", "pgettext", "npgettext")  # as Django writes what it finds in one
 NEVER_SHOWN = ("StepError", "WorkflowError")  # what authors read, in logs and in what is stored of a run
-PLACEHOLDER = re.compile(r"%\([a-z_]+\)[a-z]|%[sd%]|\{[a-z_]*[^{}]*\}")
+# What is the same in every language: values, and the markup of a page.
+PLACEHOLDER = re.compile(r"""%\([a-z_]+\)[a-z]|%[sd%]|\{[a-z_]*[^{}]*\}|</?[a-z][^<>]*>|["<>]""")
 
 
 @dataclass(frozen=True, slots=True)
