@@ -99,17 +99,17 @@
     const toast = document.createElement("div");
     const words = document.createElement("p");
     toast.className = "toast";
-    words.textContent = toasts.dataset[what];
+    words.textContent = toasts.getAttribute(`data-word-${what}`);
     toast.append(words);
     toasts.replaceChildren(toast);
   }
 
-  document.addEventListener("htmx:sendError", () => say("noAnswer"));
-  document.addEventListener("htmx:timeout", () => say("tooSlow"));
+  document.addEventListener("htmx:sendError", () => say("no-answer"));
+  document.addEventListener("htmx:timeout", () => say("too-slow"));
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     const leaving = event.detail.elt.closest("[data-row]");
-    if (leaving && kept().some(isTyped) && !window.confirm(one("#toasts").dataset.unsent)) event.preventDefault();
+    if (leaving && kept().some(isTyped) && !window.confirm(one("#toasts").dataset.wordUnsent)) event.preventDefault();
   });
 
   document.addEventListener("htmx:afterSwap", (event) => {
@@ -285,7 +285,7 @@
       const field = document.getElementById(button.dataset.zoneOfBrowser);
       const known = field && [...field.options].some((option) => option.value === zone);
       button.hidden = !known || field.value === zone;
-      one("span", button).textContent = button.dataset.takes.replace("{zone}", zone);
+      one("span", button).textContent = button.dataset.wordTakes.replace("{zone}", zone);
     }
   }
 

@@ -277,11 +277,11 @@
       before.delete(gone.pop()); // not gone: the new ones have pushed it over the end of the page
     }
     for (const [id, row] of before) if (after.has(id)) morph(row, after.get(id));
-    for (const id of gone) tellGone(before.get(id), old.dataset.gone);
+    for (const id of gone) tellGone(before.get(id), old.dataset.wordGone);
     for (const said of all("[data-said]", fresh)) one(`[data-said="${said.dataset.said}"]`, old).textContent = said.textContent;
     const line = one(`[data-waits="${old.id}"]`);
     line.hidden = !added.length && !gone.length;
-    line.textContent = added.length ? old.dataset.new.replace("{count}", added.length) : `${gone.length} ${old.dataset.gone}`;
+    line.textContent = added.length ? old.dataset.wordNew.replace("{count}", added.length) : `${gone.length} ${old.dataset.wordGone}`;
   }
 
   function rowsOf(list) {
