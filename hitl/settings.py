@@ -122,6 +122,7 @@ PASSWORD_HASHERS = [
 
 LANGUAGE_CODE = "en"  # of workers, commands, logs and the API as well
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # texts: runs/locale, an ordinary app's folder
+FORMAT_MODULE_PATH = "runs.formats"
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from string import Formatter
 from typing import Any, Final
 
-from django.utils.formats import number_format
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext
 
 from runs.errors import HitlError, Problem, Told
 
@@ -30,7 +29,8 @@ class Words(Mapping[str, str]):
 
 def number(value: float, places: int = 0) -> str:
     """A number as it is written there: "1,284", "12.5"."""
-    return str(number_format(+value, places, use_l10n=True, force_grouping=True))
+    marks = {",": pgettext("between thousands", ","), ".": pgettext("before decimals", ".")}
+    return f"{value:,.{places}f}".translate(str.maketrans(marks))
 
 
 def said(text: str) -> str:
@@ -73,7 +73,7 @@ _SAID_INSIDE: Final = (
     "known",
     "what",
 )  # values that are texts of errors themselves
-_STATUSES: Final = Words(
+STATUSES: Final = Words(
     {
         "queued": "queued",
         "running": "running",
@@ -82,6 +82,7 @@ _STATUSES: Final = Words(
         "completed": "completed",
         "failed": "failed",
         "cancelling": "cancelling",
+        "failing": "failing",
         "cancelled": "cancelled",
         "open": "open",
         "decided": "decided",
@@ -89,7 +90,7 @@ _STATUSES: Final = Words(
         "superseded": "superseded",
     }
 )
-_TABLES: Final = {"status": _STATUSES, "outcome": ANSWERS}
+_TABLES: Final = {"status": STATUSES, "outcome": ANSWERS}
 
 
 def _value(name: str, value: object) -> object:

@@ -60,7 +60,7 @@ CALLS: dict[str, tuple[int | str | tuple[int, int], ...]] = {
     "_check_role": (2,),
     "check_administer": (1,),
 }
-TABLE = "Words"  # all its values are texts
+TABLES = ("HEADLINES",)  # of the engine, which knows no Django: all their values are texts
 OF_TEMPLATES = ("_", "gettext", "ngettext", "pgettext", "npgettext")  # as Django writes what it finds in one
 NEVER_SHOWN = ("StepError", "WorkflowError")  # what authors read, in logs and in what is stored of a run
 # What is the same in every language: values, and the markup of a page.
@@ -99,6 +99,8 @@ def _of_code() -> Iterator[Text]:
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and node.name in errors:
                 yield Text(ast.get_docstring(node) or "", file=_name(path))
+            if isinstance(node, ast.AnnAssign) and _called(node.target) in TABLES:
+                yield from (Text(told, file=_name(path)) for told in _values(node.value))
             if isinstance(node, ast.Call):
                 yield from (replace(text, file=_name(path)) for text in _of_call(node, errors))
 
@@ -122,8 +124,8 @@ def _errors(trees: Iterable[ast.Module]) -> set[str]:
 
 def _of_call(node: ast.Call, errors: set[str]) -> Iterator[Text]:
     name = _called(node.func)
-    if name == TABLE and node.args and isinstance(node.args[0], ast.Dict):
-        yield from (Text(told) for value in node.args[0].values if (told := _literal(value)))
+    if name == "Words" and node.args:
+        yield from (Text(told) for told in _values(node.args[0]))
     # What a role lets one do: a part of what is said when it is refused.
     if name == "administration":
         yield from (Text(_literal(word.value)) for word in node.keywords if word.arg == "what")
@@ -136,6 +138,12 @@ def _of_call(node: ast.Call, errors: set[str]) -> Iterator[Text]:
             yield Text(said[place[0]], said[place[1]], context)
         elif isinstance(place, int) and said[place]:
             yield Text(said[place], "", context)
+
+
+def _values(node: ast.expr | None) -> list[str]:
+    """The texts of a table."""
+    found = [_literal(value) for value in node.values] if isinstance(node, ast.Dict) else []
+    return [told for told in found if told]
 
 
 def _called(node: ast.expr) -> str:

@@ -102,7 +102,7 @@ def _asked(delivery: Delivery, actor: Actor) -> dict[str, Any] | Unwanted:
 
 def _line(message: Message, url: str) -> dict[str, Any]:
     return {
-        "title": message.title,
+        "title": message.headline,
         "workflow": message.run.workflow if message.run else "",
         "url": url,
     }

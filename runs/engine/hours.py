@@ -94,11 +94,16 @@ class Hours:
         return ", ".join(part for part in told if part)
 
     def _said_week(self) -> Iterator[str]:
+        for first, last, begin, end in self.stretches():
+            both = first.capitalize() if first == last else f"{first.capitalize()} to {last.capitalize()}"
+            yield f"{both} {begin} to {end}"
+
+    def stretches(self) -> Iterator[tuple[str, str, str, str]]:
+        """Days in a row with the same hours: the first, the last, from when, until when; as ("mon", "fri", "09:00", "17:00")."""
         for window, days in groupby(zip(DAYS, self.week, strict=True), key=lambda day: day[1]):
-            names = [name.capitalize() for name, _ in days]
+            names = [name for name, _ in days]
             if window:
-                both = f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
-                yield f"{both} {_clock(window[0])} to {_clock(window[1])}"
+                yield names[0], names[-1], _clock(window[0]), _clock(window[1])
 
     def after(self, moment: datetime, length: Business) -> datetime:
         """The instant at which so much working time has passed. moment: aware; the answer is in UTC."""

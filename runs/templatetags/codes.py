@@ -4,29 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from runs.tongue import Words
+from runs.tongue import ANSWERS, STATUSES, Words
 
-STATUSES: Final = Words(
-    {
-        "queued": "queued",
-        "running": "running",
-        "waiting": "waiting",
-        "paused": "paused",
-        "completed": "completed",
-        "failed": "failed",
-        "cancelling": "cancelling",
-        "cancelled": "cancelled",
-        "failing": "failing",
-    }
-)
-ANSWERS: Final = Words(
-    {
-        "approve": "approve",
-        "edit": "edit",
-        "reject": "reject",
-        "respond": "respond",
-    }
-)
 EFFECTS: Final = Words(
     {
         "none": "no effect",
@@ -73,7 +52,21 @@ DELIVERIES: Final = Words(
         "not_asked": "not asked",
     }
 )
-_TABLES: Final = (STATUSES, ANSWERS, EFFECTS, RISKS, ROLES, DELIVERIES)
+WAYS: Final = Words(
+    {
+        "timeout": "time-out",
+        "limit": "limit",
+        "recheck": "recheck",
+        "error": "error",
+        "input": "input",
+        "fork": "fork",
+        "state": "state",
+        "version": "version",
+        "answer": "answer",
+        "signal": "signal",
+    }
+)
+_TABLES: Final = (WAYS, STATUSES, ANSWERS, EFFECTS, RISKS, ROLES, DELIVERIES)
 
 
 def word(code: str) -> str:

@@ -116,6 +116,11 @@ def thousands(value: int) -> str:
 
 
 @register.filter
+def decimals(value: float, places: int) -> str:
+    return number(value, places)
+
+
+@register.filter
 def size(value: int) -> str:
     return words.size(value)
 

@@ -133,13 +133,13 @@ def _column(side: Side, alone: Sequence[Step], name: str, outcome: Outcome) -> S
         checkpoint=side.checkpoint,
         branch=side.branch,
         url=reverse("run-checkpoint", args=[side.run.pk, side.checkpoint]),
-        next=words.listing([step.node for step in live_steps(side.position)]) or "end",
+        next=words.listing([step.node for step in live_steps(side.position)]) or gettext("end"),
         steps=len(side.steps),
         worked=words.span(sum(map(_length, side.steps.values())), parts=2),
         alone=[_step_row(step) for step in alone[:MOST]],
         more=max(len(alone) - MOST, 0),
         decisions=len(side.decisions),
-        usage=timeline.spent_text(side.usage) or "nothing",
+        usage=timeline.spent_text(side.usage) or gettext("nothing"),
         outcome=outcome,
     )
 

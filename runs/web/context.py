@@ -12,6 +12,7 @@ from django.utils import timezone, translation
 from runs import inboxes, policies, queries
 from runs.models import Project
 from runs.policies import Actor
+from runs.templatetags import codes
 
 THEMES = ("light", "dark")
 PLACES = {
@@ -83,7 +84,7 @@ class Frame:
 
     @property
     def roles(self) -> str:
-        return ", ".join(sorted(self.actor.roles)) if self.actor else ""
+        return ", ".join(codes.word(role) for role in sorted(self.actor.roles)) if self.actor else ""
 
     @cached_property
     def inbox_count(self) -> int:

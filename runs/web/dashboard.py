@@ -134,7 +134,7 @@ def _is_worse(now: Bar, before: Bar) -> bool:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "none"
+    return words.percent(part / whole) if whole else gettext("none")
 
 
 # ---- pictures

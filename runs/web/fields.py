@@ -19,6 +19,7 @@ from runs.engine import canonical
 from runs.engine.patch import pointer
 from runs.errors import Problem
 from runs.templatetags import hidden, pretty
+from runs.tongue import said
 from runs.web import parts
 from runs.web.parts import MISSING, Part
 
@@ -368,7 +369,7 @@ def _errors(form: _Form, part: Part, place: _Place) -> tuple[str, ...]:
     """What is wrong here; of a group only with itself, what is wrong inside stands there."""
     inside = part.kind in ("object", "list", "union")
     return tuple(
-        problem.message
+        said(problem.message)
         for problem in form.problems
         if problem.path == place.path or (not inside and problem.path.startswith(f"{place.path}/"))
     )

@@ -48,12 +48,9 @@ WORDS: Final[Mapping[str, str]] = Words(
         "created_until": "Started until",
     }
 )
-HINTS: Final[Mapping[str, str]] = {
-    "label": "name=value",
-    "state": "name=value",
-    "limit_key": "name=key",
-    "error": "code",
-}
+HINTS: Final[Mapping[str, str]] = Words(
+    {"label": "name=value", "state": "name=value", "limit_key": "name=key", "error": "code"}
+)
 SHOWN: Final = tuple(name for name in WORDS if name != "q")  # in the form; the search has a field of its own
 DAYS: Final = ("created_from", "created_until")
 

@@ -14,7 +14,8 @@ from runs import operations, policies, queries, store
 from runs.engine.canonical import Json
 from runs.engine.hours import DAYS, Business, Hours, business, hours_from, zone_named
 from runs.errors import HitlError, Problem, Told, Unprocessable
-from runs.tongue import Words
+from runs.templatetags import words
+from runs.tongue import Words, speak
 from runs.web import clocks
 from runs.web.door import Request
 from runs.web.sheet import Done, draw, fields_of, forms
@@ -30,9 +31,24 @@ WEEKDAYS: Final = Words(
         "sun": "Sunday",
     }
 )
+SHORT_DAYS: Final = Words(
+    {"mon": "Mon", "tue": "Tue", "wed": "Wed", "thu": "Thu", "fri": "Fri", "sat": "Sat", "sun": "Sun"}
+)
 FRIDAY: Final = 4
 TRIED: Final = "4 business hours"
 LONGEST: Final = 10_000  # hours or days that are tried out
+
+
+def said(hours: Hours) -> str:
+    """ "Mon to Fri 09:00 to 17:00, Europe/Berlin, 2 holidays"."""
+    told = []
+    for first, last, begin, end in hours.stretches():
+        one, span = gettext("{first} {begin} to {end}"), gettext("{first} to {last} {begin} to {end}")
+        days = {"first": SHORT_DAYS[first], "last": SHORT_DAYS[last]}
+        told.append((one if first == last else span).format(**days, begin=begin, end=end))
+    free = len(hours.holidays)
+    holidays = [words.some(free, "{count} holiday", "{count} holidays")] if free else []
+    return ", ".join([*told, hours.zone, *holidays])
 
 
 def _of_team(request: Request, name: str, *, error: HitlError | None = None) -> HttpResponse:
@@ -78,7 +94,7 @@ def _page(request: Request, hours: Hours, *, told: bool, team: str, error: HitlE
     shown: dict[str, Any] = {
         "team": team,
         "told": told,
-        "words": str(hours),
+        "words": said(hours),
         "holidays": post.get("holidays", "\n".join(str(day) for day in sorted(hours.holidays))),
         "holidays_wrong": next((said for path, said in wrong.items() if path.startswith("holidays")), ""),
         "zone": post.get("zone", hours.zone),
@@ -96,12 +112,12 @@ def _days(hours: Hours, post: QueryDict, wrong: dict[str, str]) -> list[dict[str
     return [
         {
             "name": name,
-            "words": words,
+            "words": word,
             "start": post.get(f"from-{name}", (said.get(name) or [""])[0]),
             "end": post.get(f"until-{name}", (said.get(name) or ["", ""])[1]),
             "wrong": wrong.get(f"week/{name}", ""),
         }
-        for name, words in WEEKDAYS.items()
+        for name, word in WEEKDAYS.items()
     ]
 
 
@@ -134,6 +150,7 @@ def _tried(hours: Hours, post: QueryDict, error: HitlError | None) -> dict[str, 
         at = clocks.instant(asked, zone, path="/asked")
         due = hours.after(at, _length(length))
     except HitlError as refusal:
+        speak(refusal)
         return {**shown, "wrong": refusal.errors[0].message if refusal.errors else refusal.detail}
     return {
         **shown,

@@ -20,7 +20,7 @@ from django.utils.translation import gettext
 from runs.engine import END, START, Workflow
 from runs.models import Approval, Step, Wait
 from runs.queries import votes_of
-from runs.templatetags import words
+from runs.templatetags import codes, words
 from runs.tongue import Words
 from runs.web import sentence, signs
 
@@ -137,7 +137,10 @@ class Places:
     routes: dict[Edge, list[Point]]
     loops: tuple[Edge, ...]
     exits: tuple[str, ...]
-    labels: dict[Edge, str]
+    reasons: dict[Edge, list[str]]
+
+    def label(self, edge: Edge) -> str:
+        return ", ".join(map(codes.word, self.reasons.get(edge, ())))
 
     @property
     def lowest(self) -> float:
@@ -181,7 +184,7 @@ def places_of(workflow: Workflow) -> Places:
         for edge, chain in chains.items()
     }
     exits = tuple(name for name in workflow.nodes if END in workflow.graph.successors[name])
-    return Places(at, routes, tuple(loops), exits, _labels(workflow))
+    return Places(at, routes, tuple(loops), exits, _reasons(workflow))
 
 
 # ---- where things stand
@@ -282,7 +285,7 @@ def _shape(workflow: Workflow, name: str, tally: Tally, at: Point) -> Shape:
 def _exit_of(workflow: Workflow, places: Places, name: str, *, been: bool) -> Exit:
     """Right of a node that leads nowhere else, below one that does."""
     x, y = places.at[name]
-    reason = places.labels.get((name, END), "")
+    reason = places.label((name, END))
     title = gettext("{reason}: the run ends").format(reason=reason) if reason else gettext("the run ends")
     if workflow.graph.successors[name] == (END,):
         right = x + WIDTH / 2
@@ -310,7 +313,7 @@ def _wire(places: Places, edge: Edge, *, been: bool) -> Wire:
         here = (px + WIDTH / 2, py)
     goal = (x - WIDTH / 2 - 6, y)
     first = (places.routes[edge] or [places.at[edge[1]]])[0]
-    label = places.labels.get(edge, "")
+    label = places.label(edge)
     # A long label goes on between the rows, not under the node that its wire leaves.
     half = max(BETWEEN_LAYERS, len(label) * LETTER) / 2
     return Wire(
@@ -338,13 +341,13 @@ def _loop(places: Places, edge: Edge, below: float, *, been: bool) -> Wire:
         path=path,
         head=f"M{into:g} {foot:g}l-4 7h8z",
         been=been,
-        label=places.labels.get(edge, ""),
+        label=places.label(edge),
         label_x=(out + into) / 2,
         label_y=below - 4,
     )
 
 
-def _labels(workflow: Workflow) -> dict[Edge, str]:
+def _reasons(workflow: Workflow) -> dict[Edge, list[str]]:
     """Why a way is taken, where a reason has a name."""
     found: dict[Edge, list[str]] = {}
     for source, way in workflow.ways.items():
@@ -354,7 +357,7 @@ def _labels(workflow: Workflow) -> dict[Edge, str]:
         for reason, special in others.items():
             if special:
                 found.setdefault((source, special), []).append(reason)
-    return {edge: ", ".join(reasons) for edge, reasons in found.items()}
+    return found
 
 
 def _said_of_all(nodes: Mapping[str, Tally]) -> str:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster
 from runs.errors import HitlError
+from runs.web import hours
 from runs.web.door import Request, number, page, see_other
 from runs.web.sheet import Done, draw, forms
 
@@ -24,7 +25,7 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
         "name": request.POST.get("name", project.name),
         "administers": policies.can_administer(request.actor),
         "projects": request.projects,
-        "hours": queries.project_hours(project.pk)[0],
+        "hours": hours.said(queries.project_hours(project.pk)[0]),
     }
     return draw(request, "people/settings.html", shown, error)
 

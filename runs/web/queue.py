@@ -194,7 +194,7 @@ class Queue:
                 name,
                 FILTERS[name],
                 getattr(self.wanted, name),
-                "name=value" if name == "label" else "",
+                gettext("name=value") if name == "label" else "",
                 choices=CHOICES.get(name, {}),
                 names=self.names.get(name, ()),
             )
@@ -257,7 +257,9 @@ def build(
         for approval in found.approvals
     ]
     saved = [_saved(view, place, url) for view in found.saved]
-    title = next((view.word for view in saved if view.current), VIEWS.get(place.view, "Nobody can answer"))
+    title = next(
+        (view.word for view in saved if view.current), VIEWS.get(place.view, gettext("Nobody can answer"))
+    )
     return Queue(
         place,
         title,

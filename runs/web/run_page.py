@@ -28,7 +28,7 @@ from runs.models import (
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.queries import CallPlace
 from runs.store import CallAt, Header
-from runs.templatetags import hidden, pretty, words
+from runs.templatetags import codes, hidden, pretty, words
 from runs.web import sentence, signs
 
 SHORT: Final = 60
@@ -144,7 +144,8 @@ def checkpoint_row(point: Checkpoint | Header, *, run: Run, line: Line, may_stee
     if is_left(line, point.branch, point.no):
         notes.append(gettext("left behind, branch {branch}").format(branch=point.branch))
     first = "input" if run.forked_checkpoint is None else "fork"
-    node = point.node or {"input": first, "edit": "state", "migration": "version"}.get(point.kind, point.kind)
+    kind = {"input": first, "edit": "state", "migration": "version"}.get(point.kind, point.kind)
+    node = point.node or codes.word(kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
@@ -414,7 +415,7 @@ def set_apart(post: Mapping[str, str], calls: str) -> list[CallAt]:
 def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:
     name = f"{node} #{visit}" if visit > 1 else node
     if any(approval.node == node for approval in preview.approvals):
-        return AgainStep(name, gettext("asks people, see below"), signs.STEP["waiting"], "waits")
+        return AgainStep(name, gettext("asks people, see below"), signs.STEP["waiting"], gettext("waits"))
     how = (
         gettext("made again")
         if preview.calls == "again"

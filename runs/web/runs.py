@@ -17,6 +17,7 @@ from runs.engine.redaction import Sight
 from runs.models import Run, SavedView
 from runs.runlists import Listing, Place, RunFilter
 from runs.templatetags import words
+from runs.tongue import Words
 from runs.web import filters, sentence, signs
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
@@ -25,18 +26,33 @@ from runs.web.run_page import Link
 
 ROWS: Final = 50
 VIEWS: Final[dict[str, RunFilter]] = {
-    "All": RunFilter(),
-    "Running": RunFilter(status="running"),
-    "Waiting for people": RunFilter(waiting_for="approval"),
-    "Waiting for time": RunFilter(waiting_for="timer"),
-    "Retrying": RunFilter(status="retrying"),
-    "Stalled": RunFilter(status="stalled"),
-    "Needs migration": RunFilter(waiting_for="needs_migration"),
-    "Paused": RunFilter(status="paused"),
-    "Failed": RunFilter(status="failed"),
-    "Completed": RunFilter(status="completed"),
-    "Cancelled": RunFilter(status="cancelled"),
+    "all": RunFilter(),
+    "running": RunFilter(status="running"),
+    "waiting_for_people": RunFilter(waiting_for="approval"),
+    "waiting_for_time": RunFilter(waiting_for="timer"),
+    "retrying": RunFilter(status="retrying"),
+    "stalled": RunFilter(status="stalled"),
+    "needs_migration": RunFilter(waiting_for="needs_migration"),
+    "paused": RunFilter(status="paused"),
+    "failed": RunFilter(status="failed"),
+    "completed": RunFilter(status="completed"),
+    "cancelled": RunFilter(status="cancelled"),
 }
+NAMES: Final = Words(
+    {
+        "all": "All",
+        "running": "Running",
+        "waiting_for_people": "Waiting for people",
+        "waiting_for_time": "Waiting for time",
+        "retrying": "Retrying",
+        "stalled": "Stalled",
+        "needs_migration": "Needs migration",
+        "paused": "Paused",
+        "failed": "Failed",
+        "completed": "Completed",
+        "cancelled": "Cancelled",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +151,12 @@ def _narrowing(which: RunFilter) -> dict[str, Any]:
     """Tabs, chips and the form: three ways to say the same filter."""
     rest = replace(which, status="", waiting_for="")
     views = [
-        View(word, url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)), _is(which, view))
-        for word, view in VIEWS.items()
+        View(
+            NAMES[name],
+            url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)),
+            _is(which, view),
+        )
+        for name, view in VIEWS.items()
     ]
     tab = next((view for view in VIEWS.values() if view != RunFilter() and _is(which, view)), None)
     left = rest if tab else which

@@ -13,6 +13,7 @@ from runs import operations, policies, queries, roster
 from runs.errors import HitlError
 from runs.models import Team
 from runs.web.door import Request
+from runs.web.hours import said
 from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
@@ -58,7 +59,7 @@ def _team(request: Request, name: str, *, error: HitlError | None = None) -> Htt
         "team": found,
         "asked": roster.asked_teams(project, [name])[name],
         "administers": administers,
-        "hours": hours,
+        "hours": said(hours),
         "own_hours": own_hours,
         "choices": [{"member": member, "checked": member.user.username in chosen} for member in members],
     }

@@ -20,6 +20,7 @@ from runs.models import Run, Wait
 from runs.operations import MigrationPreview
 from runs.queries import VersionRow
 from runs.templatetags import pretty, words
+from runs.tongue import speak
 from runs.web import run_page, signs
 from runs.web.door import Request, number, page
 from runs.web.sheet import draw, sheet
@@ -94,7 +95,10 @@ def _previewed(
     request: Request, run: Run, to: str | None
 ) -> tuple[MigrationPreview | None, NeedsMigration | None]:
     """What it would come to, or what speaks against it: both are what this page is for."""
-    return operations.try_migration(actor=request.actor, run_id=run.pk, to=to)
+    preview, fault = operations.try_migration(actor=request.actor, run_id=run.pk, to=to)
+    if fault is not None:
+        speak(fault)
+    return preview, fault
 
 
 def _targets(run: Run, chosen: str) -> list[run_page.Link]:

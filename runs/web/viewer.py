@@ -259,8 +259,12 @@ def _plain(value: Any) -> str:
 
 def _said(before: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     kinds = Counter(change.kind for change in patch.difference(before, state))
-    told = [f"{kinds[kind]} {kind}" for kind in ("added", "changed", "removed") if kinds[kind]]
-    return ", ".join(told) or gettext("nothing changed")
+    told = [
+        words.some(kinds["added"], "{count} added", "{count} added") if kinds["added"] else "",
+        words.some(kinds["changed"], "{count} changed", "{count} changed") if kinds["changed"] else "",
+        words.some(kinds["removed"], "{count} removed", "{count} removed") if kinds["removed"] else "",
+    ]
+    return ", ".join(filter(None, told)) or gettext("nothing changed")
 
 
 def _own_size(before: Mapping[str, Any], state: Mapping[str, Any]) -> int:
