@@ -19,7 +19,7 @@ WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
 
 class Reader(HTMLParser):
-    """texts: what is read, in order; marks: every attribute that programs read. An attribute with a text of ours in it is read."""
+    """texts: what is read and was not looked up, in order; marks: every attribute that programs read."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
