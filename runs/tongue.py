@@ -29,8 +29,8 @@ class Words(Mapping[str, str]):
 
 def number(value: float, places: int = 0) -> str:
     """A number as it is written there: "1,284", "12.5"."""
-    marks = {",": pgettext("between thousands", ","), ".": pgettext("before decimals", ".")}
-    return f"{value:,.{places}f}".translate(str.maketrans(marks))
+    marks = pgettext("between thousands", ",") + pgettext("before decimals", ".")
+    return f"{value:,.{places}f}".translate(str.maketrans(",.", marks))
 
 
 def said(text: str) -> str:

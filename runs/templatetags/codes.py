@@ -71,5 +71,4 @@ _TABLES: Final = (WAYS, STATUSES, ANSWERS, EFFECTS, RISKS, ROLES, DELIVERIES)
 
 def word(code: str) -> str:
     """A code in the reader's language; one that has no word of its own as it is, without underscores."""
-    table = next((table for table in _TABLES if code in table), {})
-    return table.get(code, code.replace("_", " "))
+    return next((table[code] for table in _TABLES if code in table), code.replace("_", " "))
