@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from string import Formatter
 from typing import Any, Final
 
@@ -29,8 +30,17 @@ class Words(Mapping[str, str]):
 
 def number(value: float, places: int = 0) -> str:
     """A number as it is written there: "1,284", "12.5"."""
+    return _marked(f"{value:,.{places}f}")
+
+
+def exact_number(value: Decimal) -> str:
+    """With all its decimals, as money has them: "1,200.0042"."""
+    return _marked(f"{value.normalize():,f}")
+
+
+def _marked(text: str) -> str:
     marks = pgettext("between thousands", ",") + pgettext("before decimals", ".")
-    return f"{value:,.{places}f}".translate(str.maketrans(",.", marks))
+    return text.translate(str.maketrans(",.", marks))
 
 
 def said(text: str) -> str:

@@ -121,7 +121,7 @@ def _columns(
         x = LEFT + every * (place + 0.15)
         columns.append(Column(x, every * 0.7, _boxes(stack, top), dash, titles[place]))
     lines = [
-        Tick(_y(top * part // 4, top), f"{top * part // 4:,}")
+        Tick(_y(top * part // 4, top), number(top * part // 4))
         for part in range(5)
         if top % 4 == 0 or part in (0, 4)
     ]

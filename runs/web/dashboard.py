@@ -86,7 +86,7 @@ def tiles(found: Overview, opened: Open) -> list[dict[str, str]]:
     return [
         {
             "name": gettext("Open approvals"),
-            "value": f"{opened.count:,}{'+' if opened.more else ''}",
+            "value": number(opened.count) + ("+" if opened.more else ""),
             "note": gettext("{today} due within a day, {late} past due").format(
                 today=number(opened.today), late=number(opened.late)
             ),
@@ -98,14 +98,14 @@ def tiles(found: Overview, opened: Open) -> list[dict[str, str]]:
         },
         {
             "name": gettext("Runs ended"),
-            "value": f"{whole.ended:,}",
+            "value": number(whole.ended),
             "note": gettext("{begun} begun; {ended} ended in the {span} before").format(
                 begun=number(whole.begun), ended=number(found.before.ended), span=found.range.words
             ),
         },
         {
             "name": gettext("Failed"),
-            "value": f"{whole.failed:,}",
+            "value": number(whole.failed),
             "note": _compared(whole, found.before),
             "tone": "red" if _is_worse(whole, found.before) else "",
         },

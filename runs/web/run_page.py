@@ -29,6 +29,7 @@ from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.queries import CallPlace
 from runs.store import CallAt, Header
 from runs.templatetags import codes, hidden, pretty, words
+from runs.tongue import number
 from runs.web import sentence, signs
 
 SHORT: Final = 60
@@ -190,7 +191,11 @@ def receipt(result: Any) -> SafeString:
     if isinstance(named, str):
         return hidden.draw(named)
     text = canonical.dumps(result)
-    return hidden.draw(text if len(text) <= SHORT else f"{text[:SHORT]}… ({len(text):,} characters)")
+    if len(text) <= SHORT:
+        return hidden.draw(text)
+    return hidden.draw(
+        gettext("{start}… ({count} characters)").format(start=text[:SHORT], count=number(len(text)))
+    )
 
 
 def approval_row(approval: Approval) -> ApprovalRow:

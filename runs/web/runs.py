@@ -17,7 +17,7 @@ from runs.engine.redaction import Sight
 from runs.models import Run, SavedView
 from runs.runlists import Listing, Place, RunFilter
 from runs.templatetags import words
-from runs.tongue import Words
+from runs.tongue import Words, number
 from runs.web import filters, sentence, signs
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
@@ -185,7 +185,7 @@ def _count(request: Request, at: At, found: Listing) -> str:
     if not found.newer and not found.older:
         return str(len(found.rows))
     count = runlists.count(request.actor.project.pk, at.which)
-    return f"{runlists.COUNTED:,}+" if count > runlists.COUNTED else f"{count:,}"
+    return f"{number(runlists.COUNTED)}+" if count > runlists.COUNTED else number(count)
 
 
 def _nothing(at: At) -> str:

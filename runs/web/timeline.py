@@ -23,7 +23,7 @@ from runs.engine.lineage import Line, is_left
 from runs.models import JournalEntry, Step, Wait
 from runs.queries import CallPlace, Spent
 from runs.templatetags import words
-from runs.tongue import Words, number
+from runs.tongue import Words, exact_number, number
 from runs.web import signs
 
 Key = tuple[int, str]  # of a step: branch and address
@@ -264,7 +264,7 @@ def spent_text(spent: Spent) -> str:
                 model_tokens_in=number(spent.model_tokens_in), model_tokens_out=number(spent.model_tokens_out)
             )
         )
-    parts += [f"{amount.normalize():,f} {currency}" for currency, amount in sorted(spent.cost.items())]
+    parts += [f"{exact_number(amount)} {currency}" for currency, amount in sorted(spent.cost.items())]
     return ", ".join(parts)
 
 
