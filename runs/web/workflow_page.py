@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, pgettext
 
 from runs import policies, queries, workflows
 from runs.engine import Workflow
@@ -39,7 +39,7 @@ def show(request: Request, name: str) -> HttpResponse:
         if newest
         else None,
         "nodes": in_order(newest, found.nodes),
-        "took": charts.latencies({"whole": found.took, **_slowest(found.nodes)}),
+        "took": charts.latencies({pgettext("run", "whole"): found.took, **_slowest(found.nodes)}),
         "runs_of": [
             (word, f"{reverse('runs')}?{urlencode({'workflow': name, **told})}")
             for word, told in (
