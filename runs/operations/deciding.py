@@ -486,9 +486,9 @@ def check_open(approval: Approval, moment: datetime, event: ApprovalEvent) -> No
     if not isinstance(refusal, ApprovalStatus):
         raise ApprovalClosed(
             Told(
-                "This approval is {status}: {replace}.",
+                "This approval is {status}: {reason}.",
                 status=approval.status,
-                replace=approval.closed_reason.replace("_", " "),
+                reason=approval.closed_reason.replace("_", " "),
             ),
             reason=approval.closed_reason,
             closed_at=_text(approval.closed_at),
@@ -531,9 +531,9 @@ def _check_seen(actor: Actor, run: Run, approval: Approval, answer: Answer) -> N
         sight, base = sights.of(actor, run), _base(approval, answer.version)
         raise StaleVersion(
             Told(
-                "You saw version {version}; version {version2} is there now.",
+                "You saw version {version}; version {current} is there now.",
                 version=answer.version,
-                version2=approval.version,
+                current=approval.version,
             ),
             version=approval.version,
             digest=approval.digest,
@@ -583,11 +583,11 @@ def _check_first_word(actor: Actor, approval: Approval, judged: Judged, seat: Se
     if other is not None:
         raise AlreadyVoted(
             Told(
-                "{user} has said {outcome} about version {version}, and counts for {user2}.",
+                "{user} has said {outcome} about version {version}, and counts for {seat}.",
                 user=other.user,
                 outcome=other.outcome,
                 version=approval.version,
-                user2=seat.user,
+                seat=seat.user,
             ),
             vote=other.outcome,
         )

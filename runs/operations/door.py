@@ -216,9 +216,9 @@ def check_version(run: Run, version: int | None) -> None:
     if version != run.version:
         raise StaleVersion(
             Told(
-                "You saw version {version} of the run; version {version2} is there now.",
+                "You saw version {version} of the run; version {current} is there now.",
                 version=version,
-                version2=run.version,
+                current=run.version,
             ),
             version=run.version,
         )

@@ -50,9 +50,9 @@ def check_link(link: Link, *, actor: Actor, approval: Approval) -> None:
     if (link.version, link.digest) != (approval.version, approval.digest):
         raise LinkSpent(
             Told(
-                "It was sent for version {version}; version {version2} is asked now.",
+                "It was sent for version {version}; version {current} is asked now.",
                 version=link.version,
-                version2=approval.version,
+                current=approval.version,
             ),
             approval=str(approval.pk),
             version=approval.version,

@@ -308,9 +308,9 @@ def check_known(apart: Iterable[CallAt], made: Sequence[CallPreview]) -> None:
         ]
         raise UnknownCall(
             Told(
-                "The call {unknown!r} ({unknown2}) was not made after the checkpoint.",
+                "The call {unknown!r} ({occurrence}) was not made after the checkpoint.",
                 unknown=unknown[0][1],
-                unknown2=unknown[0][2],
+                occurrence=unknown[0][2],
             ),
             errors=errors,
         )

@@ -99,9 +99,9 @@ def decide_together(
     if refused:
         raise NothingDecided(
             Told(
-                "{count} of {count2} cannot be decided so; nothing was stored.",
+                "{count} of {every} cannot be decided so; nothing was stored.",
                 count=len(refused),
-                count2=len(chosen),
+                every=len(chosen),
             ),
             items=[refusal_of(item) for item in refused],
         )

@@ -12,7 +12,8 @@ from django.utils.cache import patch_vary_headers
 
 Next = Callable[[HttpRequest], HttpResponse]
 
-MACHINES: Final = "/api/"  # what programs read is a contract, and the same whoever asks
+# What programs read is a contract, and the same whoever asks.
+MACHINES: Final = ("/api/", "/healthz", "/readyz")
 MACHINES_LANGUAGE: Final = "en"
 
 

@@ -58,8 +58,8 @@ def fork(request: Request, run_id: UUID, no: int) -> HttpResponse:
     ).run
     messages.success(
         request,
-        gettext("{id} goes on from checkpoint {no} of {id2}.").format(
-            id=words.short_id(forked.pk, "R-"), no=no, id2=words.short_id(run_id, "R-")
+        gettext("{id} goes on from checkpoint {no} of {origin}.").format(
+            id=words.short_id(forked.pk, "R-"), no=no, origin=words.short_id(run_id, "R-")
         ),
     )
     return see_other(once.remember(request, reverse("run", args=[forked.pk])))
