@@ -168,7 +168,7 @@ def failures(found: Overview) -> list[Length]:
     most = max((one.count for one in found.failures), default=0)
     return [
         Length(
-            words.cut(one.code or "unknown", 40),
+            words.cut(one.code or gettext("unknown"), 40),
             one.count,
             charts.share_of(one.count, most),
             "f",

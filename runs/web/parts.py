@@ -94,13 +94,13 @@ def name_of(way: Any, root: Any) -> str:
     if isinstance(reference, str) and "/" in reference:
         return reference.rpartition("/")[2]
     words = {
-        "string": "text",
+        "string": gettext("text"),
         "integer": gettext("whole number"),
         "boolean": gettext("true or false"),
-        "array": "list",
+        "array": gettext("list"),
     }
-    told = str(found.get("type") or "anything")
-    return words.get(told, told)
+    told = str(found.get("type") or "")
+    return words.get(told, told) or gettext("anything")
 
 
 def first_value(schema: Any, root: Any) -> Any:

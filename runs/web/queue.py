@@ -340,7 +340,7 @@ def _due(approval: Approval, left: timedelta | None, *, now: datetime) -> str:
         return gettext("{age} ago").format(age=words.age(approval.closed_at, now))
     if left is None:
         return ""
-    return words.span(left) if left.total_seconds() > 0 else "overdue"
+    return words.span(left) if left.total_seconds() > 0 else gettext("overdue")
 
 
 def _is_due_within(approval: Approval, now: datetime, length: timedelta) -> bool:

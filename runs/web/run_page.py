@@ -202,7 +202,7 @@ def approval_row(approval: Approval) -> ApprovalRow:
     votes = [vote for vote in approval.votes.all() if vote.decisive] or list(approval.votes.all())[-1:]
     vote = votes[0] if votes else None
     edited = bool(vote and vote.edited)
-    who = str(vote.user or "system") if vote else sentence.whom(approval)
+    who = str(vote.user or gettext("system")) if vote else sentence.whom(approval)
     return ApprovalRow(
         approval, signs.of_approval(approval, edited=edited), who, vote.comment if vote else ""
     )

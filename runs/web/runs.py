@@ -134,7 +134,7 @@ def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) ->
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
     nodes = list(dict.fromkeys(step.node for step in live.steps))
     at = words.listing(nodes) or (
-        "end" if run.status == "completed" else str((run.error or {}).get("step", ""))
+        gettext("end") if run.status == "completed" else str((run.error or {}).get("step", ""))
     )
     labels = [
         Chip(name, value, url_of(RunFilter(label=f"{name}={value}"))) for name, value in run.labels.items()

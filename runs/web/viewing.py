@@ -95,7 +95,7 @@ def _row(request: Request, view: SavedView) -> dict[str, Any]:
     return {
         "view": view,
         "place": url_of(view.page, view.query),
-        "said": ", ".join(f"{name} {value}" for name, value in view.query.items()) or "everything",
+        "said": ", ".join(f"{name} {value}" for name, value in view.query.items()) or gettext("everything"),
         "mine": view.owner_id == request.user.pk,
         "may_delete": policies.can_delete_view(request.actor, view),
     }
