@@ -39,8 +39,11 @@ def exact_number(value: Decimal) -> str:
 
 
 def _marked(text: str) -> str:
-    marks = pgettext("between thousands", ",") + pgettext("before decimals", ".")
-    return text.translate(str.maketrans(",.", marks))
+    marks: dict[str, str | int | None] = {
+        ",": pgettext("between thousands", ","),
+        ".": pgettext("before decimals", "."),
+    }
+    return text.translate(str.maketrans(marks))
 
 
 def said(text: str) -> str:
