@@ -1,6 +1,6 @@
 # One command to start (make up), one to test (make test), one to check (make check). All can be run again at any time.
 .DEFAULT_GOAL := help
-.PHONY: help up reset venv test test-long check smoke screenshots bench bench-data lint format lock python clean
+.PHONY: help up reset venv test test-long check smoke messages screenshots bench bench-data lint format lock python clean
 
 VENV := .venv
 STAMP := $(VENV)/.stamp
@@ -14,11 +14,12 @@ help:
 	@echo "make reset      forget all data of make up"
 	@echo "make test       every test at its small size        (ARGS='-k name'  SKIP=browser)"
 	@echo "make test-long  every test at its full size"
-	@echo "make check      format, lint, types, import rules, templates, migrations, compose file"
+	@echo "make check      format, lint, types, import rules, templates, migrations, translations, compose file"
 	@echo "make screenshots  a picture of every page in test-results/screenshots (ARGS=--docs renews those of docs/images)"
 	@echo "make smoke      the main job from submit to completion, headless, in a temporary folder"
 	@echo "make bench      what a step, a wait and a byte cost here and at the peers (QUICK=1: within 8 minutes)"
 	@echo "make bench-data fill a database as years would, and measure in it (RUNS= EVENTS= CHECKPOINTS=)"
+	@echo "make messages   take the texts from code and templates into the catalogues of runs/locale, and compile them"
 	@echo "make format     rewrite code and templates in the house style"
 	@echo "make lock       resolve the dependencies anew into requirements.lock"
 
@@ -79,6 +80,9 @@ format: venv
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/python -m tests.check --write-templates
+
+messages: venv
+	@$(BIN)/python -m tests.messages
 
 lock: venv
 	@$(BIN)/uv export --upgrade --quiet --no-emit-project --all-groups --no-header --no-annotate --format requirements-txt -o requirements.lock.new

@@ -68,6 +68,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "runs.web.reader.Reader",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -119,7 +120,9 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
 
-LANGUAGE_CODE = "en-us"
+LANGUAGE_CODE = "en"  # of workers, commands, logs and the API as well
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # texts: runs/locale, an ordinary app's folder
+FORMAT_MODULE_PATH = "runs.formats"
 USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -6,9 +6,29 @@ Extra facts (who won, the new version, what would be right) travel as keyword ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
+
+
+class Told(str):
+    """A text with values in it: English as a text, and told in another language by its template and values.
+
+    template: with the values by name, as in "{name} has left". Told("{name} has left", name="Ada") == "Ada has left".
+    """
+
+    __slots__ = ("template", "values")
+
+    template: str
+    values: Mapping[str, object]
+
+    def __new__(cls, template: str, /, **values: object) -> Told:
+        told = super().__new__(cls, template.format(**values))
+        told.template, told.values = template, values
+        return told
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str], dict[str, object]]:
+        return (self.template,), dict(self.values)
 
 
 @dataclass(frozen=True, slots=True)

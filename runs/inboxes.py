@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
+from django.utils.translation import gettext
 
 from runs import policies, queries, store
 from runs.engine import finding
@@ -95,10 +96,14 @@ def fault(name: str, value: str) -> str:
     """What is wrong with a value of an address, in words; empty where nothing is."""
     choices = _CHOICES.get(name)
     if choices is not None and value not in (*choices, ""):
-        return f"one of {', '.join(choices)}"
+        return gettext("one of {choices}").format(choices=", ".join(choices))
     if name in ("view", "sort") and not value:
-        return "not empty"
-    return "" if len(value) <= LONGEST and "\0" not in value else f"at most {LONGEST} characters"
+        return gettext("not empty")
+    return (
+        ""
+        if len(value) <= LONGEST and "\0" not in value
+        else gettext("at most {most} characters").format(most=LONGEST)
+    )
 
 
 # ---- for whom

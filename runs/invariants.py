@@ -14,6 +14,7 @@ from uuid import UUID
 
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
+from django.utils.translation import gettext, gettext_noop
 
 from runs import inboxes, policies, queries, store
 from runs.engine.status import LIVE_STEPS, TERMINAL, ApprovalStatus, RunStatus, StepStatus
@@ -59,14 +60,23 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """key: in addresses and in the audit. says: what must hold. repair: what puts it right; by: `rewind` to the head, or an
+    """key: in addresses and in the audit. rule: what must hold; mends: what puts it right (`says` and
+    `repair` tell them); by: `rewind` to the head, or an
     operation (`operations.repair`), or nothing that is safe."""
 
     key: str
-    says: str
+    rule: str
     find: Callable[[Look], Iterable[Found]]
-    repair: str
+    mends: str
     by: Literal["", "rewind", "close", "move", "tell"] = ""
+
+    @property
+    def says(self) -> str:
+        return gettext(self.rule)
+
+    @property
+    def repair(self) -> str:
+        return gettext(self.mends)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +262,7 @@ def inbox_of(actor: Actor) -> Inbox:
     )
 
 
-REWIND: Final = "Rewind it to its head: what is to do there is made anew."
+REWIND: Final = gettext_noop("Rewind it to its head: what is to do there is made anew.")
 RULES: Final[Sequence[Rule]] = (
     Rule("waits", "A run that waits, waits for something", _waits_for_nothing, REWIND, "rewind"),
     Rule("works", "A live run has a step to do", _has_nothing_to_do, REWIND, "rewind"),

@@ -28,6 +28,7 @@ from runs.errors import (
     NotFound,
     Problem,
     SelfApproval,
+    Told,
 )
 from runs.models import Absence, ApiToken, Approval, Member, Project, Run, SavedView, User
 
@@ -99,7 +100,9 @@ SYSTEM: dict[str, Json] = {"type": "system", "id": None, "name": "system"}
 def check_scope(actor: Actor, scope: str) -> None:
     if actor.token is not None and scope not in actor.token.scopes:
         raise MissingScope(
-            f"The API token lacks the scope {scope}.", scope=scope, scopes=list(actor.token.scopes)
+            Told("The API token lacks the scope {scope}.", scope=scope),
+            scope=scope,
+            scopes=list(actor.token.scopes),
         )
 
 
@@ -199,7 +202,10 @@ def check_edit(actor: Actor, schema: StateSchema, changes: Iterable[str]) -> Non
     ]
     if refused:
         first = refused[0]
-        raise FieldNotEditable(f"You may not edit {first.path[1:]}: {first.message}.", errors=refused)
+        raise FieldNotEditable(
+            Told("You may not edit {path}: {message}.", path=first.path[1:], message=first.message),
+            errors=refused,
+        )
 
 
 def may_edit(actor: Actor, schema: StateSchema) -> list[str]:
@@ -211,8 +217,8 @@ def may_edit(actor: Actor, schema: StateSchema) -> list[str]:
 
 def _editors(roles: Sequence[str]) -> str:
     if not roles:
-        return "nobody may edit it"
-    return f"it takes the role {' or '.join(roles)}"
+        return Told("nobody may edit it")
+    return Told("it takes the role {choices}", choices=" or ".join(roles))
 
 
 def check_migrate(actor: Actor, run: Run) -> None:
@@ -309,7 +315,9 @@ def check_decide(actor: Actor, run: Run, approval: Approval) -> Seat:
     seat = seat_of(actor, run, approval)
     if seat is None:
         asked = ", ".join([*approval.teams, *approval.users])
-        raise NotACandidate(f"Only {asked or 'a reviewer'} may decide this.", candidates=asked)
+        raise NotACandidate(
+            Told("Only {asked} may decide this.", asked=asked or "a reviewer"), candidates=asked
+        )
     return seat
 
 
@@ -345,7 +353,7 @@ def check_views(actor: Actor, page: str) -> None:
 def check_own_view(actor: Actor, view: SavedView) -> None:
     """Change a saved view: whose it is."""
     if view.owner_id != actor.user.pk:
-        raise Forbidden(f"The view is {view.owner}'s; save one of your own.")
+        raise Forbidden(Told("The view is {owner}'s; save one of your own.", owner=view.owner))
 
 
 def check_delete_view(actor: Actor, view: SavedView) -> None:
@@ -459,4 +467,7 @@ def _check_role(actor: Actor, wanted: frozenset[str], what: str) -> None:
     if not actor.roles:
         raise NotFound()
     if not wanted & actor.roles:
-        raise Forbidden(f"To {what} takes the role {' or '.join(sorted(wanted))}.", roles=sorted(wanted))
+        raise Forbidden(
+            Told("To {what} takes the role {choices}.", what=what, choices=" or ".join(sorted(wanted))),
+            roles=sorted(wanted),
+        )

@@ -40,7 +40,7 @@ from runs.engine.stages import PERSON, Known, Lack, Stage, lacking
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
 from runs.engine.telling import TOPICS
 from runs.engine.versions import base_of, order
-from runs.errors import CheckpointUnreadable, Gone, HitlError, NeedsMigration, NotFound
+from runs.errors import CheckpointUnreadable, Gone, HitlError, NeedsMigration, NotFound, Told
 from runs.models import (
     Absence,
     ApiToken,
@@ -75,6 +75,7 @@ from runs.models import (
 from runs.models.delivery import MAILED
 from runs.models.runs import IN_LINE
 from runs.store import Header
+from runs.tongue import number
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept", bound=Model)
@@ -186,7 +187,7 @@ class Standing:
 
     @property
     def said_before(self) -> str:
-        return f"{self.before:,}{'+' if self.before >= store.MOST_LOOKED_AT else ''}"
+        return f"{number(self.before)}{'+' if self.before >= store.MOST_LOOKED_AT else ''}"
 
     @property
     def full(self) -> store.Use | None:
@@ -228,7 +229,7 @@ def gone_or(project_id: UUID, target: object, refusal: HitlError) -> HitlError:
     if left is None:
         return refusal
     return Gone(
-        f"This {left.kind} was removed by retention.",
+        Told("This {kind} was removed by retention.", kind=left.kind),
         kind=left.kind,
         run=str(left.run),
         workflow=left.workflow,

@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.db.models.functions import Lower, Now
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from runs import queries, workflows
 from runs.engine import canonical
@@ -135,14 +136,14 @@ def fault(name: str, value: str) -> str:
     """What is wrong with a value of an address, in words; empty where nothing is."""
     choices = _CHOICES.get(name)
     if choices is not None and value not in (*choices, ""):
-        return f"one of {', '.join(choices)}"
+        return gettext("one of {choices}").format(choices=", ".join(choices))
     if name in _MOMENTS and value and _moment(name, value) is None:
-        return "a day or an instant, such as 2026-11-30"
+        return gettext("a day or an instant, such as 2026-11-30")
     try:
         canonical.check(value)
     except InvalidJson as error:
         return error.errors[0].message
-    return "" if len(value) <= 2 * LONGEST else f"at most {2 * LONGEST} characters"
+    return "" if len(value) <= 2 * LONGEST else gettext("at most {most} characters").format(most=2 * LONGEST)
 
 
 def _moment(name: str, text: str) -> datetime | None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.utils.translation import gettext, gettext_noop
 
 from runs import store
 from runs.engine import spread
@@ -32,10 +33,14 @@ class Range:
     """How far back a page looks: so many bars of so long, from rows of this grain."""
 
     name: str
-    words: str
+    says: str
     bar: timedelta
     bars: int
     grain: str
+
+    @property
+    def words(self) -> str:
+        return gettext(self.says)
 
     @property
     def length(self) -> timedelta:
@@ -205,11 +210,11 @@ def _spent(currency: str, given: int, got: int, cost: Decimal | None) -> Spent:
 
 
 AGES: Final = (
-    ("under 1 h", timedelta(hours=1)),
-    ("1 to 4 h", timedelta(hours=4)),
-    ("4 to 24 h", timedelta(hours=24)),
-    ("1 to 3 d", timedelta(days=3)),
-    ("over 3 d", None),
+    (gettext_noop("under 1 h"), timedelta(hours=1)),
+    (gettext_noop("1 to 4 h"), timedelta(hours=4)),
+    (gettext_noop("4 to 24 h"), timedelta(hours=24)),
+    (gettext_noop("1 to 3 d"), timedelta(days=3)),
+    (gettext_noop("over 3 d"), None),
 )
 
 
@@ -243,5 +248,5 @@ def open_now(project_id: UUID, now: datetime, *, workflow: str = "") -> Open:
         told[f"age_{place}"] = Count("pk", filter=older & newest)
         newest = Q(opened_at__lte=now - most) if most else newest
     row = rows.order_by("opened_at", "id")[:MOST_OPEN].aggregate(**told)
-    ages = [(words, row[f"age_{place}"]) for place, (words, _) in enumerate(AGES)]
+    ages = [(gettext(words), row[f"age_{place}"]) for place, (words, _) in enumerate(AGES)]
     return Open(ages, row["whole"], row["late"], row["today"], row["oldest"])

@@ -10,12 +10,14 @@ from typing import Final, Literal
 from uuid import UUID
 
 from django.db.models import Exists, F, OuterRef, QuerySet
+from django.utils.translation import gettext, ngettext
 
 from runs import dispatch, store, workflows
 from runs.engine.status import RunStatus, StepStatus
 from runs.models import Delivery, Endpoint, Run, ServiceBeat, Step, Wait, WorkerChild
 from runs.models.delivery import BLOCKED, DEAD, PENDING
 from runs.models.runs import IN_LINE
+from runs.tongue import Words, number
 
 SHOWN: Final = 20  # rows of a list
 COUNTED: Final = 1_000  # counting stops here
@@ -30,9 +32,13 @@ class Service:
     """Something that does rounds. beat: under which name it says so; late: after how long without one; start: what starts it."""
 
     beat: str
-    name: str
+    says: str
     late: timedelta
     start: str
+
+    @property
+    def name(self) -> str:
+        return gettext(self.says)
 
 
 SWEEPER: Final = Service(
@@ -103,13 +109,15 @@ def parts() -> list[Part]:
     beats = {beat.name: beat.at for beat in ServiceBeat.objects.all()}
     alive = WorkerChild.objects.filter(gone_at=None).count()
     return [
-        Part("Postgres", well=True, said="answers"),
+        Part("Postgres", well=True, said=gettext("answers")),
         _broker(dispatch.hints(workflows.queues())),
         Part(
-            "Workers",
+            gettext("Workers"),
             well=alive > 0,
-            said=f"{alive} process{'' if alive == 1 else 'es'}",
-            help="" if alive else "No worker runs: nothing goes on. Start one: celery -A hitl worker",
+            said=ngettext("{alive} process", "{alive} processes", alive).format(alive=alive),
+            help=""
+            if alive
+            else gettext("No worker runs: nothing goes on. Start one: celery -A hitl worker"),
         ),
         *(_part(_seen(service, beats.get(service.beat), now)) for service in SERVICES),
     ]
@@ -152,10 +160,10 @@ class Sent:
     def rows(self) -> list[tuple[str, str, str]]:
         """What, how many, and which status of the list of deliveries has them."""
         return [
-            ("on their way", _up_to(self.pending), PENDING),
-            ("due, and nobody sends them", _up_to(self.late), PENDING),
-            ("given up", _up_to(self.dead), DEAD),
-            ("blocked: the address is not allowed", _up_to(self.blocked), BLOCKED),
+            (gettext("on their way"), _up_to(self.pending), PENDING),
+            (gettext("due, and nobody sends them"), _up_to(self.late), PENDING),
+            (gettext("given up"), _up_to(self.dead), DEAD),
+            (gettext("blocked: the address is not allowed"), _up_to(self.blocked), BLOCKED),
         ]
 
 
@@ -169,7 +177,7 @@ def deliveries(project_id: UUID) -> Sent:
 
 
 def _up_to(count: int) -> str:
-    return f"{count:,}{'+' if count >= COUNTED else ''}"
+    return f"{number(count)}{'+' if count >= COUNTED else ''}"
 
 
 def look(service: Service) -> Seen:
@@ -187,16 +195,31 @@ def _broker(hints: int | None) -> Part:
         return Part(
             "Redis",
             well=False,
-            said="does not answer",
-            help="Runs go on, more slowly: workers look in Postgres every few seconds. Pages are not told of changes.",
+            said=gettext("does not answer"),
+            help=gettext(
+                "Runs go on, more slowly: workers look in Postgres every few seconds. Pages are not told of changes."
+            ),
         )
-    return Part("Redis", well=True, said=f"answers; {hints:,} hint{'' if hints == 1 else 's'} to be taken")
+    return Part(
+        "Redis",
+        well=True,
+        said=ngettext(
+            "answers; {hints} hint to be taken", "answers; {hints} hints to be taken", hints
+        ).format(hints=number(hints)),
+    )
 
 
 def _part(seen: Seen) -> Part:
-    said = f"last round {round(seen.ago.total_seconds()):,} s ago" if seen.at else "has not run yet"
+    said = (
+        gettext("last round {seconds} s ago").format(seconds=number(round(seen.ago.total_seconds())))
+        if seen.at
+        else gettext("has not run yet")
+    )
     return Part(
-        seen.service.name, seen.well, said, help="" if seen.well else f"Start it: {seen.service.start}"
+        seen.service.name,
+        seen.well,
+        said,
+        help="" if seen.well else gettext("Start it: {start}").format(start=seen.service.start),
     )
 
 
@@ -237,8 +260,10 @@ def _silent(project_id: UUID, *, before: datetime) -> list[Stuck]:
             step.run,
             step.node,
             step.lease_until,
-            "its worker does not renew its lease, and nobody has taken the step over",
-            "Look whether the sweeper runs: it takes steps over. A rewind to its head does it by hand.",
+            gettext("its worker does not renew its lease, and nobody has taken the step over"),
+            gettext(
+                "Look whether the sweeper runs: it takes steps over. A rewind to its head does it by hand."
+            ),
             "rewind",
         )
         for step in rows.order_by("lease_until")[:SHOWN]
@@ -262,8 +287,8 @@ def _forgotten(project_id: UUID, *, before: datetime) -> list[Stuck]:
             step.run,
             step.node,
             step.run.updated_at,
-            "no worker takes it",
-            "Look whether workers run, and have this version of the workflow.",
+            gettext("no worker takes it"),
+            gettext("Look whether workers run, and have this version of the workflow."),
         )
         for step in rows.select_related("run").order_by("run__updated_at")[:SHOWN]
     ]
@@ -278,8 +303,8 @@ def _late(project_id: UUID, *, before: datetime) -> list[Stuck]:
             wait.run,
             wait.node,
             wait.due_at,
-            f"its {_WAITED.get(wait.kind, wait.kind)} is due and nothing happens",
-            "Look whether the sweeper runs: it wakes what is due.",
+            gettext("its {what} is due and nothing happens").format(what=_WAITED.get(wait.kind, wait.kind)),
+            gettext("Look whether the sweeper runs: it wakes what is due."),
         )
         for wait in rows.order_by("due_at")[:SHOWN]
         if wait.due_at
@@ -293,8 +318,10 @@ def _without_code(project_id: UUID) -> list[Stuck]:
             wait.run,
             wait.node,
             wait.opened_at,
-            f"no worker has version {wait.run.workflow_version} of its workflow any more",
-            "Its page has the three ways out: that version again, a migration, a rewind.",
+            gettext("no worker has version {workflow_version} of its workflow any more").format(
+                workflow_version=wait.run.workflow_version
+            ),
+            gettext("Its page has the three ways out: that version again, a migration, a rewind."),
             "migrate",
         )
         for wait in rows.select_related("run").order_by("opened_at")[:SHOWN]
@@ -305,4 +332,6 @@ def _marks(run: OuterRef) -> QuerySet[Wait]:
     return Wait.objects.filter(run=run, kind=store.NEEDS_MIGRATION, closed_at=None)
 
 
-_WAITED: Final = {"approval": "approval", "retry": "retry", "timer": "timer", "signal": "wait for a signal"}
+_WAITED: Final = Words(
+    {"approval": "approval", "retry": "retry", "timer": "timer", "signal": "wait for a signal"}
+)

@@ -22,6 +22,7 @@ from runs.errors import (
     MigrationMissing,
     NeedsMigration,
     SchemaNewerThanCode,
+    Told,
     UnknownWorkflow,
     WorkflowError,
 )
@@ -86,13 +87,20 @@ def get(name: str, version: str | None = None) -> Workflow:
     versions = _by_name.get(name)
     if not versions:
         known = ", ".join(sorted(_by_name)) or "none"
-        raise UnknownWorkflow(f"No workflow is named {name!r}. Registered: {known}.")
+        raise UnknownWorkflow(
+            Told("No workflow is named {name!r}. Registered: {known}.", name=name, known=known)
+        )
     if version is None:
         return newest(versions)
     found = find(name, version)
     if found is None:
         raise UnknownWorkflow(
-            f"{name!r} has no version {version!r}. Registered: {', '.join(sorted(versions))}."
+            Told(
+                "{name!r} has no version {version!r}. Registered: {choices}.",
+                name=name,
+                version=version,
+                choices=", ".join(sorted(versions)),
+            )
         )
     return found
 
@@ -186,19 +194,40 @@ def _no_way(name: str, version: str, to: str | None) -> NeedsMigration:
     told: dict[str, Any] = {"workflow": name, "version": version, "registered": sorted(versions, key=order)}
     if to is None and base_of(version) in versions:
         return GraphChanged(
-            f"{name} version {version} is here with another graph or schema than the run started with. "
-            "Raise version= and keep the old one, or add a migration.",
+            Told(
+                "{name} version {version} is here with another graph or schema than the run started with. "
+                "Raise version= and keep the old one, or add a migration.",
+                name=name,
+                version=version,
+            ),
             **told,
         )
     if to is None and versions and all(order(base_of(version)) > order(here) for here in versions):
         return SchemaNewerThanCode(
-            f"The run is at version {version} of {name}, newer than what is here: {known}. The deployment went back.",
+            Told(
+                "The run is at version {version} of {name}, newer than what is here: {known}. The deployment went back.",
+                version=version,
+                name=name,
+                known=known,
+            ),
             **told,
         )
     wanted = f"to version {to}" if to is not None else "to one that is"
     return MigrationMissing(
-        f"Version {version} of {name} is not here, and no migration leads from it {wanted}; registered: {known}."
+        Told(
+            "Version {version} of {name} is not here, and no migration leads from it {wanted}; registered: {known}.",
+            version=version,
+            name=name,
+            wanted=wanted,
+            known=known,
+        )
         if to is None
-        else f"No migration of {name} leads from version {version} {wanted}; registered: {known}.",
+        else Told(
+            "No migration of {name} leads from version {version} {wanted}; registered: {known}.",
+            name=name,
+            version=version,
+            wanted=wanted,
+            known=known,
+        ),
         **told,
     )

@@ -58,6 +58,7 @@ CHECKS: dict[str, Callable[[], bool]] = {
     "template indentation": indentation,
     "template lint": template_lint,
     "migrations": migrations,
+    "translations": lambda: run("python", "-m", "tests.messages", "--check"),
     "compose file": lambda: run("python", "-m", "tests.compose"),
     "types": lambda: run("mypy"),
 }

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.mail import EmailMultiAlternatives, get_connection
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from runs import operations, policies
 from runs.engine import canonical, telling
@@ -46,9 +46,10 @@ class Unwanted:
 
 
 def letter(delivery: Delivery) -> Letter | Unwanted:
-    """Write the mail of a delivery, for its person as they are now, on their clock."""
+    """Write the mail of a delivery, for its person as they are now: on their clock, in their language."""
     assert delivery.user is not None
-    with timezone.override(delivery.user.clock):
+    language = delivery.user.language or settings.LANGUAGE_CODE
+    with timezone.override(delivery.user.clock), translation.override(language):
         return _letter(delivery, delivery.user)
 
 
@@ -75,6 +76,7 @@ def _written(delivery: Delivery, items: list[dict[str, Any]], *, digest: bool) -
         "preferences": settings.HITL_BASE_URL + reverse("notification-settings"),
         "digest": digest,
         "zone": timezone.get_current_timezone_name(),
+        "language": translation.get_language(),
     }
     return Letter(
         delivery.user.email,
@@ -100,7 +102,7 @@ def _asked(delivery: Delivery, actor: Actor) -> dict[str, Any] | Unwanted:
 
 def _line(message: Message, url: str) -> dict[str, Any]:
     return {
-        "title": message.title,
+        "title": message.headline,
         "workflow": message.run.workflow if message.run else "",
         "url": url,
     }

@@ -30,6 +30,7 @@ from runs.errors import (
     ReasonRequired,
     SchemaViolation,
     StateNotStorable,
+    Told,
     Unprocessable,
     WorkflowError,
 )
@@ -298,7 +299,9 @@ def judge(
     actions = {action["key"]: action for action in document["actions"]}
     _check_keys(actions, decisions)
     if len(comment) > MAX_COMMENT:
-        raise Unprocessable(f"A comment has at most {MAX_COMMENT:,} characters.")
+        raise Unprocessable(
+            Told("A comment has at most {max_comment:,} characters.", max_comment=MAX_COMMENT)
+        )
     edited = False
     drawn = []
     for decision in decisions:
@@ -371,7 +374,7 @@ def edit_problems(action: Mapping[str, Json], args: Json) -> list[Problem]:
         return [Problem("", "object_type", "the arguments are a JSON object")]
     paths = [change.path for change in difference(action["args"], args)]
     problems = [
-        Problem(path, "not_editable", f"{path} may not be changed here")
+        Problem(path, "not_editable", Told("{path} may not be changed here", path=path))
         for path in paths
         if not _may_change(path, action["editable"])
     ]
@@ -389,17 +392,23 @@ def _check_keys(actions: Mapping[str, Json], decisions: Sequence[ActionDecision]
     for key in told:
         if key not in actions:
             raise BadRequest(
-                f"The approval has no action {key!r}.",
-                errors=[Problem("/decisions", "unknown_action", f"its actions are {', '.join(actions)}")],
+                Told("The approval has no action {key!r}.", key=key),
+                errors=[
+                    Problem(
+                        "/decisions",
+                        "unknown_action",
+                        Told("its actions are {choices}", choices=", ".join(actions)),
+                    )
+                ],
             )
     if len(told) != len(set(told)):
         raise BadRequest("An action is decided twice in one answer.")
     missing = [key for key in actions if key not in told]
     if missing:
         raise BadRequest(
-            f"Nothing is said about {missing[0]!r}.",
+            Told("Nothing is said about {missing!r}.", missing=missing[0]),
             errors=[
-                Problem("/decisions", "missing_action", f"a decision for {key!r} is needed")
+                Problem("/decisions", "missing_action", Told("a decision for {key!r} is needed", key=key))
                 for key in missing
             ],
         )
@@ -409,10 +418,21 @@ def _check_decision(
     action: Mapping[str, Json], decision: ActionDecision, *, comment: str, options: ApprovalOptions
 ) -> None:
     if decision.type not in DECISIONS:
-        raise BadRequest(f"{decision.type!r} is no answer; answers are {', '.join(DECISIONS)}.")
+        raise BadRequest(
+            Told(
+                "{type!r} is no answer; answers are {choices}.",
+                type=decision.type,
+                choices=", ".join(DECISIONS),
+            )
+        )
     if decision.type not in action["allowed"]:
         raise DecisionNotAllowed(
-            f"{decision.type!r} is not offered for {action['key']!r}; it allows {', '.join(action['allowed'])}.",
+            Told(
+                "{type!r} is not offered for {key!r}; it allows {choices}.",
+                type=decision.type,
+                key=action["key"],
+                choices=", ".join(action["allowed"]),
+            ),
             allowed=action["allowed"],
         )
     if decision.type == "reject" and options.reason_required and not (decision.message or comment).strip():
@@ -420,15 +440,17 @@ def _check_decision(
     if decision.type == "respond" and not (decision.message or comment).strip():
         raise ReasonRequired("To respond is to answer in place of the action: write the answer.")
     if len(decision.message) > MAX_COMMENT:
-        raise Unprocessable(f"A message has at most {MAX_COMMENT:,} characters.")
+        raise Unprocessable(
+            Told("A message has at most {max_comment:,} characters.", max_comment=MAX_COMMENT)
+        )
     if decision.type == "edit":
         problems = edit_problems(action, decision.args)
         if problems:
             raise Unprocessable(
-                f"The edited arguments of {action['key']!r} cannot be taken.", errors=problems
+                Told("The edited arguments of {key!r} cannot be taken.", key=action["key"]), errors=problems
             )
     elif decision.args is not None:
-        raise BadRequest(f"Arguments come with edit only, not with {decision.type}.")
+        raise BadRequest(Told("Arguments come with edit only, not with {type}.", type=decision.type))
 
 
 def _signature(decisions: Sequence[ActionDecision], comment: str) -> str:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-from runs.errors import InvalidJson, Problem, TooLarge
+from runs.errors import InvalidJson, Problem, Told, TooLarge
 
 Json = Any  # None | bool | int | float | str | list[Json] | dict[str, Json]; recursive aliases cost more than they tell
 
@@ -60,7 +60,11 @@ def parse(text: str | bytes, *, limit: int = INPUT_LIMIT, max_depth: int = MAX_D
     """
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     if size > limit:
-        raise TooLarge(f"The document has {size:,} bytes; the limit is {limit:,}.", size=size, limit=limit)
+        raise TooLarge(
+            Told("The document has {size:,} bytes; the limit is {limit:,}.", size=size, limit=limit),
+            size=size,
+            limit=limit,
+        )
     if isinstance(text, bytes):
         text = _decode(text)
     _refuse_depth(text, max_depth)
@@ -73,9 +77,21 @@ def parse(text: str | bytes, *, limit: int = INPUT_LIMIT, max_depth: int = MAX_D
             parse_constant=lambda name: _Marked("non_finite_number", f"{name} is not a JSON number"),
         )
     except json.JSONDecodeError as error:
-        problem = Problem("", "syntax", f"{error.msg} at line {error.lineno}, column {error.colno}")
+        problem = Problem(
+            "",
+            "syntax",
+            Told(
+                "{msg} at line {lineno}, column {colno}",
+                msg=error.msg,
+                lineno=error.lineno,
+                colno=error.colno,
+            ),
+        )
         raise InvalidJson(
-            f"Not JSON: {problem.message}.", errors=[problem], line=error.lineno, column=error.colno
+            Told("Not JSON: {message}.", message=problem.message),
+            errors=[problem],
+            line=error.lineno,
+            column=error.colno,
         ) from None
     check(tree, max_depth=max_depth)
     return tree
@@ -92,7 +108,9 @@ def check(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
             break
     if problems:
         first = problems[0]
-        raise InvalidJson(f"{first.message} at {first.path or 'the top'}.", errors=problems)
+        raise InvalidJson(
+            Told("{message} at {path}.", message=first.message, path=first.path or "the top"), errors=problems
+        )
 
 
 def dumps(value: Json, *, indent: int | None = None) -> str:
@@ -168,7 +186,7 @@ def _decode(raw: bytes) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        problem = Problem("", "not_utf8", f"byte {error.start} is not UTF-8")
+        problem = Problem("", "not_utf8", Told("byte {start} is not UTF-8", start=error.start))
         raise InvalidJson("JSON is UTF-8.", errors=[problem]) from None
 
 
@@ -178,8 +196,12 @@ def _refuse_depth(text: str, max_depth: int) -> None:
     for bracket in _BRACKET.finditer(_STRING.sub("", text)):
         depth += 1 if bracket.group() in "[{" else -1
         if depth > max_depth:
-            problem = Problem("", "too_deep", f"nested more than {MAX_DEPTH} levels deep")
-            raise InvalidJson(f"The document is {problem.message}.", errors=[problem], limit=MAX_DEPTH)
+            problem = Problem(
+                "", "too_deep", Told("nested more than {max_depth} levels deep", max_depth=MAX_DEPTH)
+            )
+            raise InvalidJson(
+                Told("The document is {message}.", message=problem.message), errors=[problem], limit=MAX_DEPTH
+            )
 
 
 def _pairs(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -220,22 +242,26 @@ def _faults(value: Json, path: str, room: int) -> Iterator[Problem]:
         return
     elif isinstance(value, int):
         if abs(value) >= _TOO_LONG:
-            yield Problem(path, "number_too_long", f"an integer has at most {MAX_DIGITS:,} digits")
+            yield Problem(
+                path,
+                "number_too_long",
+                Told("an integer has at most {max_digits:,} digits", max_digits=MAX_DIGITS),
+            )
     elif isinstance(value, float):
         if not math.isfinite(value):
-            yield Problem(path, "non_finite_number", f"{value} is not a JSON number")
+            yield Problem(path, "non_finite_number", Told("{value} is not a JSON number", value=value))
     elif isinstance(value, _Marked):
         yield Problem(path, value.code, value.message)
         yield from _faults(value.value, path, room)
     elif isinstance(value, (dict, list)):
         yield from _container_faults(value, path, room)
     else:
-        yield Problem(path, "not_json", f"{type(value).__name__} is not a JSON value")
+        yield Problem(path, "not_json", Told("{name} is not a JSON value", name=type(value).__name__))
 
 
 def _container_faults(value: dict[Any, Json] | list[Json], path: str, room: int) -> Iterator[Problem]:
     if room == 0:
-        yield Problem(path, "too_deep", f"nested more than {MAX_DEPTH} levels deep")
+        yield Problem(path, "too_deep", Told("nested more than {max_depth} levels deep", max_depth=MAX_DEPTH))
         return
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -243,7 +269,7 @@ def _container_faults(value: dict[Any, Json] | list[Json], path: str, room: int)
         return
     for key, item in value.items():
         if not isinstance(key, str):
-            yield Problem(path, "not_json", f"the key {key!r} is not a text")
+            yield Problem(path, "not_json", Told("the key {key!r} is not a text", key=key))
             continue
         place = f"{path}/{escape(key)}"
         yield from _text_faults(key, place, "the key")
@@ -252,6 +278,6 @@ def _container_faults(value: dict[Any, Json] | list[Json], path: str, room: int)
 
 def _text_faults(text: str, path: str, what: str) -> Iterator[Problem]:
     if "\0" in text:
-        yield Problem(path, "nul_character", f"{what} has the character U+0000")
+        yield Problem(path, "nul_character", Told("{what} has the character U+0000", what=what))
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
-        yield Problem(path, "lone_surrogate", f"{what} has a lone surrogate")
+        yield Problem(path, "lone_surrogate", Told("{what} has a lone surrogate", what=what))

@@ -18,7 +18,7 @@ from runs.engine.failures import error_of
 from runs.engine.lineage import Line, sees
 from runs.engine.status import RunEvent, RunStatus, StepStatus, after
 from runs.engine.transition import Event, StepChange, Transition, Undo, Wait
-from runs.errors import Compensated, Poisoned
+from runs.errors import Compensated, Poisoned, Told
 
 Failure = dict[str, Json]
 CallPlace = tuple[str, str, str]  # address, name, occurrence
@@ -200,8 +200,12 @@ def check_standing(gone: Iterable[Made], limits: Mapping[int, int]) -> None:
     if seen:
         first = min(seen, key=lambda made: made.after)
         raise Compensated(
-            f"The call {first.name!r} of {first.node!r} was taken back; the last checkpoint that does not build on it is "
-            f"{first.after}.",
+            Told(
+                "The call {first!r} of {node!r} was taken back; the last checkpoint that does not build on it is {after}.",
+                first=first.name,
+                node=first.node,
+                after=first.after,
+            ),
             checkpoint=first.after,
         )
 

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from runs.engine.canonical import Json
-from runs.errors import Problem, Unprocessable
+from runs.errors import Problem, Told, Unprocessable
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 REGIONS: Final = frozenset(
@@ -94,11 +94,16 @@ class Hours:
         return ", ".join(part for part in told if part)
 
     def _said_week(self) -> Iterator[str]:
+        for first, last, begin, end in self.stretches():
+            both = first.capitalize() if first == last else f"{first.capitalize()} to {last.capitalize()}"
+            yield f"{both} {begin} to {end}"
+
+    def stretches(self) -> Iterator[tuple[str, str, str, str]]:
+        """Days in a row with the same hours: the first, the last, from when, until when; as ("mon", "fri", "09:00", "17:00")."""
         for window, days in groupby(zip(DAYS, self.week, strict=True), key=lambda day: day[1]):
-            names = [name.capitalize() for name, _ in days]
+            names = [name for name, _ in days]
             if window:
-                both = f"{names[0]} to {names[-1]}" if len(names) > 1 else names[0]
-                yield f"{both} {_clock(window[0])} to {_clock(window[1])}"
+                yield names[0], names[-1], _clock(window[0]), _clock(window[1])
 
     def after(self, moment: datetime, length: Business) -> datetime:
         """The instant at which so much working time has passed. moment: aware; the answer is in UTC."""
@@ -162,7 +167,11 @@ def hours_from(told: Json) -> Hours:
     zone = str(told.get("zone", "UTC"))
     if not is_zone(zone):
         problems.append(
-            Problem("/zone", "unknown_zone", f"{zone[:60]!r} is no time zone, such as Europe/Berlin")
+            Problem(
+                "/zone",
+                "unknown_zone",
+                Told("{zone!r} is no time zone, such as Europe/Berlin", zone=zone[:60]),
+            )
         )
     week = _week(told.get("week", {}), problems)
     holidays = _holidays(told.get("holidays", []), problems)
@@ -197,7 +206,9 @@ def known_zones() -> tuple[str, ...]:
 
 def _week(told: Json, problems: list[Problem]) -> tuple[tuple[int, int] | None, ...]:
     if not isinstance(told, Mapping) or set(told) - set(DAYS):
-        problems.append(Problem("/week", "invalid_week", f"the days are {', '.join(DAYS)}"))
+        problems.append(
+            Problem("/week", "invalid_week", Told("the days are {choices}", choices=", ".join(DAYS)))
+        )
         return ()
     return tuple(_window(name, told.get(name), problems) for name in DAYS)
 
@@ -223,7 +234,13 @@ def _minutes(clock: Json) -> int | None:
 
 def _holidays(told: Json, problems: list[Problem]) -> frozenset[date]:
     if not isinstance(told, list) or len(told) > MOST_HOLIDAYS:
-        problems.append(Problem("/holidays", "invalid_dates", f"a list of at most {MOST_HOLIDAYS} dates"))
+        problems.append(
+            Problem(
+                "/holidays",
+                "invalid_dates",
+                Told("a list of at most {most_holidays} dates", most_holidays=MOST_HOLIDAYS),
+            )
+        )
         return frozenset()
     found = set()
     for index, text in enumerate(told):

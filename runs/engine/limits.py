@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
 from runs.engine.durations import seconds
-from runs.errors import InvalidLimitKey, WorkflowError
+from runs.errors import InvalidLimitKey, Told, WorkflowError
 
 Key = Callable[[Any], str | None]
 Holds = Literal["work", "run"]
@@ -170,14 +170,24 @@ def _key(limit: Limit, input: Any) -> str | None:
         key: Any = limit.key(input)
     except Exception as error:  # an author's function
         raise InvalidLimitKey(
-            f"The key of limit {limit.name!r} could not be worked out: {type(error).__name__}: {error}",
+            Told(
+                "The key of limit {limit!r} could not be worked out: {name}: {error}",
+                limit=limit.name,
+                name=type(error).__name__,
+                error=error,
+            ),
             limit=limit.name,
         ) from error
     if key is None:
         return None
     if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or "\0" in key:
         raise InvalidLimitKey(
-            f"The key of limit {limit.name!r} is no text of 1 to {LONGEST_KEY} characters.", limit=limit.name
+            Told(
+                "The key of limit {limit!r} is no text of 1 to {longest_key} characters.",
+                limit=limit.name,
+                longest_key=LONGEST_KEY,
+            ),
+            limit=limit.name,
         )
     return str(key)
 

@@ -51,6 +51,7 @@ from runs.errors import (
     SchemaViolation,
     StepError,
     StepExecuting,
+    Told,
 )
 
 MAX_REJECTED = 2_000  # characters of a refused update that its attempt keeps
@@ -428,7 +429,8 @@ def edit_state(run: Aggregate, lane: str, changes: Mapping[str, Json], *, reason
     """A person changes the state of a lane of a parked or failed run. What the lane asks of people is asked anew."""
     if run.status in TERMINAL and run.status != RunStatus.FAILED:
         raise AlreadyTerminal(
-            f"The run is {run.status}; fork it to go on from an edited state.", status=run.status
+            Told("The run is {status}; fork it to go on from an edited state.", status=run.status),
+            status=run.status,
         )
     own = [step for step in at.all_steps(run.position) if step.lane.partition("#")[0] == lane]
     if any(step.address in run.executing for step in own):

@@ -43,6 +43,7 @@ from runs.errors import (
     Problem,
     StepError,
     StepExecuting,
+    Told,
 )
 
 
@@ -85,7 +86,9 @@ def migrate(
     afterwards.
     """
     if run.status in TERMINAL and run.status != RunStatus.FAILED:
-        raise AlreadyTerminal(f"The run is {run.status}; there is nothing to take along.", status=run.status)
+        raise AlreadyTerminal(
+            Told("The run is {status}; there is nothing to take along.", status=run.status), status=run.status
+        )
     if run.status == RunStatus.CANCELLING:
         raise EventNotAllowed("The run is being cancelled.", status=run.status)
     if run.executing:
@@ -257,7 +260,7 @@ class _Mover:
             except Exception as error:
                 told = f"{type(error).__name__}: {error}"[:500]
                 raise MigrationFailed(
-                    f"In {step}: {told}.",
+                    Told("In {step}: {told}.", step=step, told=told),
                     errors=[Problem("", "migration_raised", canonical.visible(told))],
                     from_version=step.from_version,
                     to_version=step.to_version,
@@ -267,7 +270,7 @@ class _Mover:
         except StepError as error:
             last = self.steps[-1]
             raise MigrationFailed(
-                f"After {last}: {error.detail}",
+                Told("After {last}: {detail}", last=last, detail=error.detail),
                 errors=error.errors or [Problem(str(error.facts.get("path", "")), error.code, error.detail)],
                 from_version=self.steps[0].from_version,
                 to_version=last.to_version,
@@ -281,8 +284,13 @@ class _Mover:
         if fresh is not None:
             nodes = [fresh.one.node, fresh.other.node]
             raise MigrationFailed(
-                f"Lanes at {nodes[0]!r} and {nodes[1]!r} would both have written {fresh.key!r}, and neither knows of the "
-                "other: a migration works out each key from what one lane writes.",
+                Told(
+                    "Lanes at {one!r} and {other!r} would both have written {key!r}, and neither knows of the other: "
+                    "a migration works out each key from what one lane writes.",
+                    one=nodes[0],
+                    other=nodes[1],
+                    key=fresh.key,
+                ),
                 errors=[
                     Problem(f"/{canonical.escape(fresh.key)}", "lanes_cannot_be_mapped", " and ".join(nodes))
                 ],
@@ -295,8 +303,11 @@ class _Mover:
         different = next((key for key in wanted if not canonical.same(wanted[key], now.state[key])), None)
         if different is not None:
             raise MigrationFailed(
-                f"The lanes would come to another {different!r} than their joined state does: a migration works out each "
-                "key from what one lane writes.",
+                Told(
+                    "The lanes would come to another {different!r} than their joined state does: "
+                    "a migration works out each key from what one lane writes.",
+                    different=different,
+                ),
                 errors=[Problem(f"/{canonical.escape(different)}", "lanes_cannot_be_mapped", different)],
                 key=different,
             )
@@ -366,7 +377,7 @@ def _stood(target: Workflow, recorder: Recorder) -> list[LiveStep]:
             begun += lanes.begun
     except JoinDeadlock as error:
         raise MigrationFailed(
-            f"In the other graph the lanes would wait for each other. {error.detail}"
+            Told("In the other graph the lanes would wait for each other. {detail}", detail=error.detail)
         ) from None
     return begun
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from runs.engine import canonical
 from runs.engine.canonical import Json
-from runs.errors import FieldNotEditable, Problem, WorkflowError
+from runs.errors import FieldNotEditable, Problem, Told, WorkflowError
 
 ROLES: Final = ("viewer", "submitter", "reviewer", "operator", "admin")
 MARK: Final = "visible_to"
@@ -328,7 +328,7 @@ def is_hidden(value: Json) -> bool:
 def _blind(path: str) -> FieldNotEditable:
     message = "is hidden from you; leave it as it is shown"
     return FieldNotEditable(
-        f"{path[1:] or 'The whole'} is hidden from you, so you cannot change it.",
+        Told("{path} is hidden from you, so you cannot change it.", path=path[1:] or "The whole"),
         errors=[Problem(path, "hidden", message)],
     )
 

@@ -19,7 +19,7 @@ from referencing.jsonschema import DRAFT202012
 
 from runs.engine.canonical import Json, visible
 from runs.engine.patch import pointer
-from runs.errors import Problem
+from runs.errors import Problem, Told
 
 TOO_SLOW: Final = "pattern_too_slow"
 PATIENCE: Final = 1.0  # seconds that one text may take against one pattern
@@ -96,7 +96,9 @@ def validate(document: Json, schema: Json, *, formats: bool = False) -> list[Pro
             path = pointer(list(error.absolute_path))
             problems.append(Problem(path, _code(error), visible(error.message)[:500]))
     except Unresolvable as error:
-        problems.append(Problem("", "bad_schema", f"the schema refers to {error.ref!r}, which is not in it"))
+        problems.append(
+            Problem("", "bad_schema", Told("the schema refers to {ref!r}, which is not in it", ref=error.ref))
+        )
     except RecursionError:
         problems.append(Problem("", "bad_schema", "the schema goes deeper into itself than can be followed"))
     except _TooSlow as error:

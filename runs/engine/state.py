@@ -28,6 +28,7 @@ from runs.errors import (
     SchemaViolation,
     StateNotStorable,
     StepError,
+    Told,
     Unprocessable,
     WorkflowError,
 )
@@ -115,7 +116,7 @@ class StateSchema:
             value = self.model.model_validate(document, extra="forbid", by_alias=True, by_name=True)
         except ValidationError as error:
             raise Unprocessable(
-                f"The input does not fit {self.model.__name__}.", errors=problems_of(error)
+                Told("The input does not fit {name}.", name=self.model.__name__), errors=problems_of(error)
             ) from None
         try:
             stored = self.dump(value)
@@ -234,7 +235,11 @@ class StateSchema:
     def _check_key(self, key: Any, value: Any, *, appends: bool) -> None:
         if key not in self.fields:
             known = ", ".join(self.fields)
-            problem = Problem(_path(key), "unknown_key", f"the state has no key {key!r}; it has {known}")
+            problem = Problem(
+                _path(key),
+                "unknown_key",
+                Told("the state has no key {key!r}; it has {known}", key=key, known=known),
+            )
             raise SchemaViolation(
                 f"The update has the key {key!r}, which the state does not know.", errors=[problem]
             )
@@ -380,7 +385,9 @@ def _plain(value: Any, path: str, room: int) -> Json:
             f"A value of type {kind} at {path or 'the top'} is not JSON.", path=path, type=kind
         )
     if room == 0:
-        problem = Problem(path, "too_deep", f"nested more than {canonical.MAX_DEPTH} levels deep")
+        problem = Problem(
+            path, "too_deep", Told("nested more than {max_depth} levels deep", max_depth=canonical.MAX_DEPTH)
+        )
         raise StateNotStorable(f"{problem.message} at {path}.", errors=[problem], path=path, type=kind)
     if isinstance(value, dict):
         return {key: _plain(item, path + _path(key), room - 1) for key, item in value.items()}

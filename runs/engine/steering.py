@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runs.engine.position import lane_names
-from runs.errors import AlreadyTerminal, AmbiguousTarget, UnknownLane
+from runs.errors import AlreadyTerminal, AmbiguousTarget, Told, UnknownLane
 
 
 def lane_to_edit(position: dict[str, Any], lane: str | None, *, status: str) -> str:
@@ -17,11 +17,18 @@ def lane_to_edit(position: dict[str, Any], lane: str | None, *, status: str) -> 
     if lane is not None:
         if lane not in lanes:
             raise UnknownLane(
-                f"The run has no lane {lane!r} now; it has {', '.join(lanes) or 'none'}.", lanes=lanes
+                Told(
+                    "The run has no lane {lane!r} now; it has {choices}.",
+                    lane=lane,
+                    choices=", ".join(lanes) or "none",
+                ),
+                lanes=lanes,
             )
         return lane
     if not lanes:
-        raise AlreadyTerminal(f"The run is {status}; rewind it to edit an earlier state.", status=status)
+        raise AlreadyTerminal(
+            Told("The run is {status}; rewind it to edit an earlier state.", status=status), status=status
+        )
     inner = [name for name in lanes if not any(other.startswith(f"{name}/") for other in lanes)]
     if len(inner) != 1:
         raise AmbiguousTarget("Say which lane is edited.", lanes=lanes)

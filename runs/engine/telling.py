@@ -85,17 +85,20 @@ def error_told(kind: str, payload: Mapping[str, Json]) -> dict[str, Json]:
     return {name: error[name] for name in ("code", "step") if error.get(name)}
 
 
+# One line for a person, as a bell and the subject of a mail show it.
+HEADLINES: Final = {
+    "approval.opened": "Asked of you: {title}",
+    "approval.reminded": "Still asked of you: {title}",
+    "approval.escalated": "Asked of you now: {title}",
+    "approval.decided": "Decided: {title}",
+    "approval.expired": "Nobody answered in time: {title}",
+    "run.completed": "Completed: {workflow}",
+    "run.failed": "Failed: {workflow}",
+    "run.cancelled": "Cancelled: {workflow}",
+    "run.needs_attention": "Needs attention: {workflow}",
+}
+
+
 def headline(type: str, *, title: str, workflow: str) -> str:
-    """One line for a person, as a bell and the subject of a mail show it."""
-    words = {
-        "approval.opened": f"Asked of you: {title}",
-        "approval.reminded": f"Still asked of you: {title}",
-        "approval.escalated": f"Asked of you now: {title}",
-        "approval.decided": f"Decided: {title}",
-        "approval.expired": f"Nobody answered in time: {title}",
-        "run.completed": f"Completed: {workflow}",
-        "run.failed": f"Failed: {workflow}",
-        "run.cancelled": f"Cancelled: {workflow}",
-        "run.needs_attention": f"Needs attention: {workflow}",
-    }
-    return words[type]
+    """The line as it is stored."""
+    return HEADLINES[type].format(title=title, workflow=workflow)

@@ -13,7 +13,7 @@ from runs import store
 from runs.engine import canonical, compaction
 from runs.engine import position as at
 from runs.engine.compaction import Place, Point, Written
-from runs.errors import CheckpointUnreadable
+from runs.errors import CheckpointUnreadable, Told
 from runs.models import Branch, Checkpoint, Event, JournalEntry, Run
 
 
@@ -85,7 +85,9 @@ def compact(run: Run) -> Compacted:
         line = store.lineage(run.pk, branch.no)
         for point in _rewritten(run, branch.no, kept):
             if not at.is_position(point.document):
-                raise CheckpointUnreadable(f"Checkpoint {point.no} is not a position.", checkpoint=point.no)
+                raise CheckpointUnreadable(
+                    Told("Checkpoint {point} is not a position.", point=point.no), checkpoint=point.no
+                )
             digests[point.no] = canonical.digest(point.document)
             to_do = frozenset(step.address for step in at.all_steps(point.document))
             places.append(Place(point.no, to_do, line))
@@ -100,7 +102,9 @@ def compact(run: Run) -> Compacted:
     _weigh(run)
     for no, digest in digests.items():
         if canonical.digest(store.read_position(run.pk, no)) != digest:
-            raise CheckpointUnreadable(f"Checkpoint {no} would say something else.", checkpoint=no)
+            raise CheckpointUnreadable(
+                Told("Checkpoint {no} would say something else.", no=no), checkpoint=no
+            )
     Run.objects.filter(pk=run.pk).update(compacted_at=Now())
     return Compacted(gone, calls)
 
@@ -113,7 +117,9 @@ def _rewritten(run: Run, branch: int, kept: frozenset[int]) -> Iterable[compacti
     try:
         yield from compaction.rewritten(points, kept)
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CheckpointUnreadable(f"A checkpoint of branch {branch} cannot be read: {error}.") from None
+        raise CheckpointUnreadable(
+            Told("A checkpoint of branch {branch} cannot be read: {error}.", branch=branch, error=error)
+        ) from None
 
 
 def _drop_calls(run: Run, places: list[Place]) -> int:

@@ -8,7 +8,9 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext
 
+from runs.engine import telling
 from runs.engine.telling import ASKED, FAILED, TOPICS
 from runs.models.approvals import Approval
 from runs.models.people import Project, User
@@ -72,6 +74,16 @@ class Message(models.Model):
         indexes = [
             models.Index(fields=["created_at"], condition=Q(run__isnull=True), name="message_of_no_run")
         ]
+
+    @property
+    def headline(self) -> str:
+        """The title in the language of who reads; what is stored, and programs get, is English."""
+        template = telling.HEADLINES.get(self.type, "")
+        opening, _, rest = template.partition("{")
+        if not template or not self.title.startswith(opening):
+            return self.title
+        named = self.title.removeprefix(opening)
+        return gettext(template).format(**{rest.removesuffix("}"): named})
 
 
 class Delivery(models.Model):

@@ -25,11 +25,13 @@ SCOPES = (
 class User(AbstractUser):
     """A person, or a service account (which signs in by API token only).
 
-    zone: the time zone in which they read times; empty: UTC.
+    zone: the time zone in which they read times; empty: UTC. language: the one in which they read pages and mails; empty:
+    whatever their browser asks for, and English in mails.
     """
 
     name = models.CharField("shown name", max_length=150, blank=True)
     zone = models.CharField("time zone", max_length=64, blank=True, default="")
+    language = models.CharField("language", max_length=16, blank=True, default="")
     is_service = models.BooleanField("service account", default=False)
 
     def __str__(self) -> str:

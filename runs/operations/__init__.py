@@ -1,7 +1,13 @@
 """The only writers: one keyword-only function a verb, the same for pages, API, commands and workers."""
 
 from runs.engine.approval import ActionDecision
-from runs.operations.account import change_password, end_other_sessions, end_session, set_zone
+from runs.operations.account import (
+    change_password,
+    end_other_sessions,
+    end_session,
+    set_language,
+    set_zone,
+)
 from runs.operations.admitting import answer_call, let_in
 from runs.operations.attaching import attach
 from runs.operations.attending import assign, extend, snooze, unassign
@@ -187,6 +193,7 @@ __all__ = [
     "say_leaving",
     "secrets_in_force",
     "set_hours",
+    "set_language",
     "set_people",
     "set_policy",
     "set_preference",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from runs import dispatch
 from runs.engine.hours import is_zone
-from runs.errors import Forbidden, NotFound, Problem, Unprocessable
+from runs.errors import Forbidden, NotFound, Problem, Told, Unprocessable
 from runs.models import Session, User
 from runs.operations.administering import check_password
 from runs.operations.door import verb
@@ -18,11 +19,24 @@ from runs.policies import Actor
 def set_zone(*, actor: Actor, zone: str) -> User:
     """Say in which time zone one reads times: an IANA name. Raises `Unprocessable`."""
     if not is_zone(zone):
-        message = f"{zone[:60]!r} is no time zone, such as Europe/Berlin"
+        message = Told("{zone!r} is no time zone, such as Europe/Berlin", zone=zone[:60])
         raise Unprocessable("There is no such zone.", errors=[Problem("/zone", "unknown_zone", message)])
     with verb(actor, "set_zone", actor.user.username, reason=zone):
         actor.user.zone = zone
         actor.user.save(update_fields=["zone"])
+        return actor.user
+
+
+def set_language(*, actor: Actor, language: str) -> User:
+    """Say in which language one reads: a code of `LANGUAGES`; empty: as the browser asks. Raises `Unprocessable`."""
+    if language and language not in dict(settings.LANGUAGES):
+        message = Told("{language!r} is no language that there is a translation for", language=language[:60])
+        raise Unprocessable(
+            "There is no such language.", errors=[Problem("/language", "unknown_language", message)]
+        )
+    with verb(actor, "set_language", actor.user.username, reason=language):
+        actor.user.language = language
+        actor.user.save(update_fields=["language"])
         return actor.user
 
 
@@ -31,7 +45,7 @@ def change_password(*, actor: Actor, old: str, new: str, session_key: str) -> Us
     with verb(actor, "change_password", actor.user.username):
         person = User.objects.select_for_update(no_key=True).get(pk=actor.user.pk)
         if not person.check_password(old):
-            message = "this is not your password"
+            message = Told("this is not your password")
             raise Forbidden("This is not your password.", errors=[Problem("/old", "wrong_password", message)])
         check_password(new)
         person.set_password(new)

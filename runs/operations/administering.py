@@ -17,7 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
 from runs import policies
-from runs.errors import LastAdmin, NameTaken, NotFound, Problem, Unprocessable
+from runs.errors import LastAdmin, NameTaken, NotFound, Problem, Told, Unprocessable
 from runs.models import Member, Project, User
 from runs.models.people import ROLES
 from runs.operations.door import verb
@@ -50,9 +50,14 @@ def known_roles(roles: Sequence[str]) -> list[str]:
     """Roles in their order, each once. Raises `Unprocessable`."""
     unknown = sorted(set(roles) - set(ROLES))
     if unknown or not roles:
-        message = f"roles are {', '.join(ROLES)}" if unknown else "choose at least one role"
+        message = (
+            Told("roles are {choices}", choices=", ".join(ROLES)) if unknown else "choose at least one role"
+        )
         raise Unprocessable(
-            f"{message[:1].upper()}{message[1:]}.", errors=[Problem("/roles", "roles", message)]
+            Told("Roles are {choices}.", choices=", ".join(ROLES))
+            if unknown
+            else "Choose at least one role.",
+            errors=[Problem("/roles", "roles", message)],
         )
     return [role for role in ROLES if role in roles]
 
@@ -61,7 +66,7 @@ def shown_name(text: str, *, path: str = "/name") -> str:
     """A name as people read it. Raises `Unprocessable`."""
     name = text.strip()
     if not name or len(name) > MAX_NAME or not name.isprintable():
-        message = f"a name has 1 to {MAX_NAME} printable characters"
+        message = Told("a name has 1 to {max_name} printable characters", max_name=MAX_NAME)
         raise Unprocessable("This is no name.", errors=[Problem(path, "name", message)])
     return name
 
@@ -78,7 +83,7 @@ def new_user(*, username: str, name: str = "", **fields: Any) -> User:
             user.save(force_insert=True)
     except IntegrityError:
         raise NameTaken(
-            f"There is an account {username!r} already.",
+            Told("There is an account {username!r} already.", username=username),
             errors=[Problem("/username", "name_taken", "is taken")],
         ) from None
     return user

@@ -10,7 +10,7 @@ from runs import policies, store
 from runs.engine.canonical import Json
 from runs.engine.files import File
 from runs.engine.transition import Event, Transition
-from runs.errors import AlreadyTerminal, Busy, TooLarge
+from runs.errors import AlreadyTerminal, Busy, Told, TooLarge
 from runs.models import Attachment, Content, Run
 from runs.operations.door import as_uuid, commit, locked_run, verb
 from runs.policies import Actor
@@ -26,7 +26,7 @@ def attach(
     """
     if len(body) > settings.HITL_ATTACHMENT_BYTES:
         limit = settings.HITL_ATTACHMENT_BYTES
-        raise TooLarge(f"The file has more than {limit:,} bytes.", limit=limit)
+        raise TooLarge(Told("The file has more than {limit:,} bytes.", limit=limit), limit=limit)
     file = File.of(name, body, type)
     content = _kept(actor, run_id, file)
     with verb(actor, "attach", run_id):
@@ -52,4 +52,6 @@ def _kept(actor: Actor, run_id: uuid.UUID | str, file: File) -> Content | None:
 def _check(actor: Actor, run: Run) -> None:
     policies.check_attach(actor, run)
     if run.is_terminal:
-        raise AlreadyTerminal(f"The run is {run.status}; it takes no files.", status=run.status)
+        raise AlreadyTerminal(
+            Told("The run is {status}; it takes no files.", status=run.status), status=run.status
+        )

@@ -17,7 +17,7 @@ from runs import policies, store
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.status import ApprovalEvent
-from runs.errors import NotFound, Problem, ReasonRequired, Unprocessable
+from runs.errors import NotFound, Problem, ReasonRequired, Told, Unprocessable
 from runs.models import Approval, Run, Snooze, User
 from runs.operations.deciding import check_open, check_words, taken
 from runs.operations.door import as_uuid, locked_run, verb
@@ -112,7 +112,7 @@ def extend(*, actor: Actor, approval_id: uuid.UUID | str, due_at: datetime, reas
         check_words(reason)
         before = found.approval.due_at
         if before is None:
-            told = "it has no time that could be over"
+            told = Told("it has no time that could be over")
             raise Unprocessable(f"{told.capitalize()}.", errors=[Problem("/due_at", "not_due", told)])
         _check_later(due_at, before, LONGEST_DUE, "due_at")
         move_due(found.approval, due_at, found.moment)
@@ -144,7 +144,7 @@ def _person(actor: Actor, username: str) -> User:
     canonical.check({"to": username})
     found = User.objects.filter(username=username, memberships__project=actor.project, is_active=True).first()
     if found is None:
-        told = f"{username[:150]!r} is no member of this project"
+        told = Told("{username!r} is no member of this project", username=username[:150])
         raise Unprocessable(f"{told}.", errors=[Problem("/to", "unknown_person", told)])
     return found
 
@@ -178,11 +178,11 @@ def _check_reason(reason: str) -> None:
 
 def _check_later(moment: datetime, than: datetime, longest: timedelta, name: str) -> None:
     if moment.utcoffset() is None:
-        told = "an instant has a time zone"
+        told = Told("an instant has a time zone")
     elif moment <= than:
-        told = f"later than {than.isoformat()}"
+        told = Told("later than {instant}", instant=than.isoformat())
     elif moment - than > longest:
-        told = f"at most {longest.days} days later than {than.isoformat()}"
+        told = Told("at most {days} days later than {instant}", days=longest.days, instant=than.isoformat())
     else:
         return
     raise Unprocessable(f"{name}: {told}.", errors=[Problem(f"/{name}", "invalid_instant", told)])

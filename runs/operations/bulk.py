@@ -16,6 +16,7 @@ from runs.errors import (
     NothingToRun,
     ResultConsumed,
     SelectionChanged,
+    Told,
 )
 from runs.models import Checkpoint, Run, Step
 from runs.operations.door import as_uuid, check_reason
@@ -105,7 +106,13 @@ def bulk(
 
 def _check(order: Order) -> None:
     if order.verb not in VERBS:
-        raise BadRequest(f"Many runs at once can be told to {', '.join(VERBS)}; not to {order.verb!r:.50}.")
+        raise BadRequest(
+            Told(
+                "Many runs at once can be told to {choices}; not to {verb!r:.50}.",
+                choices=", ".join(VERBS),
+                verb=order.verb,
+            )
+        )
     check_calls(order.calls)
     if order.verb != "rewind":
         if order.checkpoint is not None or order.node:
@@ -189,7 +196,9 @@ def _target(run: Run, order: Order) -> int:
     )
     newest = visits.order_by("-created_at").values_list("checkpoint", flat=True).first()
     if newest is None and not visits.exists():
-        raise NothingToRun(f"The run has not come to {order.node!r} on its branch.", node=order.node)
+        raise NothingToRun(
+            Told("The run has not come to {node!r} on its branch.", node=order.node), node=order.node
+        )
     if newest is None:
         return run.head
     parent = Checkpoint.objects.filter(run=run, no=newest).values_list("parent", flat=True).first()

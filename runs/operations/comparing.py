@@ -15,7 +15,7 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.patch import Change, difference
 from runs.engine.status import ApprovalStatus, StepStatus
-from runs.errors import UnknownBranch, UnknownCheckpoint
+from runs.errors import Told, UnknownBranch, UnknownCheckpoint
 from runs.models import Approval, Checkpoint, JournalEntry, Run, Step, Usage
 from runs.operations.door import as_uuid
 from runs.policies import Actor
@@ -128,7 +128,8 @@ def _checkpoint(run: Run, where: At) -> int:
     if where.checkpoint is not None:
         if not _fits(where.checkpoint):
             raise UnknownCheckpoint(
-                f"The run has no checkpoint {where.checkpoint}.", checkpoint=where.checkpoint
+                Told("The run has no checkpoint {checkpoint}.", checkpoint=where.checkpoint),
+                checkpoint=where.checkpoint,
             )
         return where.checkpoint
     if where.branch is None or where.branch == run.branch:
@@ -136,7 +137,7 @@ def _checkpoint(run: Run, where: At) -> int:
     branches, heads = queries.branches_of(run.pk)
     named = next((branch for branch in branches if branch.no == where.branch), None)
     if named is None:
-        raise UnknownBranch(f"The run has no branch {where.branch}.", branch=where.branch)
+        raise UnknownBranch(Told("The run has no branch {branch}.", branch=where.branch), branch=where.branch)
     return heads[named.no][0] if named.no in heads else int(named.parent_checkpoint or 0)
 
 

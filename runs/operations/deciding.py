@@ -36,6 +36,7 @@ from runs.errors import (
     PayloadChanged,
     StaleVersion,
     TimedOut,
+    Told,
     Unprocessable,
     VersionRequired,
 )
@@ -479,7 +480,7 @@ def _check_free(actor: Actor, approval: Approval, moment: datetime) -> None:
 def taken(approval: Approval) -> AlreadyAssigned:
     """Somebody works on it."""
     return AlreadyAssigned(
-        f"{approval.assignee} works on this; take it over with a reason.",
+        Told("{assignee} works on this; take it over with a reason.", assignee=approval.assignee),
         assignee=approval.assignee.username if approval.assignee else None,
         until=_text(approval.assigned_until),
     )
@@ -496,7 +497,11 @@ def check_open(approval: Approval, moment: datetime, event: ApprovalEvent) -> No
         )
     if not isinstance(refusal, ApprovalStatus):
         raise ApprovalClosed(
-            f"This approval is {approval.status}: {approval.closed_reason.replace('_', ' ')}.",
+            Told(
+                "This approval is {status}: {reason}.",
+                status=approval.status,
+                reason=approval.closed_reason.replace("_", " "),
+            ),
             reason=approval.closed_reason,
             closed_at=_text(approval.closed_at),
         )
@@ -511,7 +516,8 @@ def _check_first(run: Run, approval: Approval, moment: datetime) -> None:
     found = answering.first_due(run, aggregate(run), approval.address, moment)
     if found is not None:
         raise ApprovalClosed(
-            f"{found.wait.label!r} was first; this is not waited for any more.", reason="first_of"
+            Told("{label!r} was first; this is not waited for any more.", label=found.wait.label),
+            reason="first_of",
         )
 
 
@@ -519,7 +525,7 @@ def _already_decided(approval: Approval) -> AlreadyDecided:
     vote = Vote.objects.select_related("user").filter(approval=approval, decisive=True).first()
     winner = str(vote.user) if vote and vote.user else "system"
     return AlreadyDecided(
-        f"{winner} was first: {approval.outcome}.",
+        Told("{winner} was first: {outcome}.", winner=winner, outcome=approval.outcome),
         winner=winner,
         action=approval.outcome,
         decided_at=_text(approval.closed_at),
@@ -536,7 +542,11 @@ def _check_seen(actor: Actor, run: Run, approval: Approval, answer: Answer) -> N
     if answer.version != approval.version or (answer.digest and answer.digest != approval.digest):
         sight, base = sights.of(actor, run), _base(approval, answer.version)
         raise StaleVersion(
-            f"You saw version {answer.version}; version {approval.version} is there now.",
+            Told(
+                "You saw version {version}; version {current} is there now.",
+                version=answer.version,
+                current=approval.version,
+            ),
             version=approval.version,
             digest=approval.digest,
             document=sights.question(approval, approval.content, sight),
@@ -561,7 +571,9 @@ def _check_text(answer: Answer) -> None:
 def check_words(comment: str) -> None:
     canonical.check({"comment": comment})
     if len(comment) > rules.MAX_COMMENT:
-        raise Unprocessable(f"A comment has at most {rules.MAX_COMMENT:,} characters.")
+        raise Unprocessable(
+            Told("A comment has at most {max_comment:,} characters.", max_comment=rules.MAX_COMMENT)
+        )
 
 
 def _check_first_word(
@@ -574,12 +586,23 @@ def _check_first_word(
     mine = next((vote for vote in counting if vote.user_id == actor.user.pk), None)
     if mine is not None:
         raise AlreadyVoted(
-            f"You have said {mine.outcome} about version {approval.version}.", vote=mine.outcome
+            Told(
+                "You have said {outcome} about version {version}.",
+                outcome=mine.outcome,
+                version=approval.version,
+            ),
+            vote=mine.outcome,
         )
     other = next((vote for vote in counting if seat.user.pk in (vote.in_place_of_id, vote.user_id)), None)
     if other is not None:
         raise AlreadyVoted(
-            f"{other.user} has said {other.outcome} about version {approval.version}, and counts for {seat.user}.",
+            Told(
+                "{user} has said {outcome} about version {version}, and counts for {seat}.",
+                user=other.user,
+                outcome=other.outcome,
+                version=approval.version,
+                seat=seat.user,
+            ),
             vote=other.outcome,
         )
 
@@ -613,13 +636,16 @@ def _revised(approval: Approval, args: Mapping[str, Json]) -> dict[str, Json]:
     unknown = [key for key in args if key not in keys]
     if unknown or not args:
         raise BadRequest(
-            f"Arguments are given by action; the actions are {', '.join(keys)}.", unknown=unknown
+            Told("Arguments are given by action; the actions are {choices}.", choices=", ".join(keys)),
+            unknown=unknown,
         )
     for action in document["actions"]:
         if action["key"] in args:
             problems = rules.edit_problems(action, args[action["key"]])
             if problems:
-                raise Unprocessable(f"The arguments of {action['key']!r} cannot be taken.", errors=problems)
+                raise Unprocessable(
+                    Told("The arguments of {key!r} cannot be taken.", key=action["key"]), errors=problems
+                )
             action["args"] = args[action["key"]]
     return document
 

@@ -24,6 +24,7 @@ from runs.errors import (
     NotFound,
     ReasonRequired,
     StaleVersion,
+    Told,
     VersionRequired,
 )
 from runs.models import AuditEntry, Project, Run, Step
@@ -181,7 +182,11 @@ def aggregate(
 
 def _absent(run: Run) -> HitlError:
     return MigrationMissing(
-        f"This process does not have version {run.workflow_version} of {run.workflow}.",
+        Told(
+            "This process does not have version {workflow_version} of {workflow}.",
+            workflow_version=run.workflow_version,
+            workflow=run.workflow,
+        ),
         workflow=run.workflow,
         version=run.workflow_version,
     )
@@ -210,7 +215,12 @@ def check_version(run: Run, version: int | None) -> None:
         raise VersionRequired("Send the version of the run that you saw.", version=run.version)
     if version != run.version:
         raise StaleVersion(
-            f"You saw version {version} of the run; version {run.version} is there now.", version=run.version
+            Told(
+                "You saw version {version} of the run; version {current} is there now.",
+                version=version,
+                current=run.version,
+            ),
+            version=run.version,
         )
 
 
@@ -218,5 +228,5 @@ def check_reason(reason: str) -> None:
     if not reason.strip():
         raise ReasonRequired("Give a reason; it stands in the history.")
     if len(reason) > MAX_REASON:
-        raise ReasonRequired(f"A reason has at most {MAX_REASON:,} characters.")
+        raise ReasonRequired(Told("A reason has at most {max_reason:,} characters.", max_reason=MAX_REASON))
     canonical.check(reason)

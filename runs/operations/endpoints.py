@@ -16,7 +16,7 @@ from django.db.models import F, Q
 
 from runs import policies, store, wall
 from runs.engine import canonical, telling
-from runs.errors import BadRequest, EndpointOff, NotFound, StillPending
+from runs.errors import BadRequest, EndpointOff, NotFound, StillPending, Told
 from runs.models import Delivery, Endpoint, Message
 from runs.models.delivery import PENDING
 from runs.operations.door import as_uuid, verb
@@ -73,7 +73,7 @@ def create_endpoint(
     with verb(actor, "create_endpoint", url):
         policies.check_webhooks(actor)
         if Endpoint.objects.filter(project=actor.project, deleted_at=None).count() >= MOST:
-            raise BadRequest(f"A project has at most {MOST} endpoints.")
+            raise BadRequest(Told("A project has at most {most} endpoints.", most=MOST))
         endpoint = Endpoint.objects.create(
             project=actor.project,
             url=url,
@@ -216,7 +216,10 @@ def _check_on(endpoint: Endpoint) -> None:
 def _chosen(events: Sequence[str]) -> list[str]:
     unknown = sorted(set(events) - set(telling.TYPES))
     if unknown or not events:
-        raise BadRequest(f"Choose at least one of the events: {', '.join(telling.TYPES)}.", unknown=unknown)
+        raise BadRequest(
+            Told("Choose at least one of the events: {choices}.", choices=", ".join(telling.TYPES)),
+            unknown=unknown,
+        )
     return [name for name in telling.TYPES if name in events]
 
 
@@ -224,6 +227,8 @@ def _check(url: str | None, description: str | None) -> None:
     """Whether what is to be stored can be, and leads somewhere allowed. Looks the address up: never in a transaction."""
     canonical.check({"description": description or "", "url": url or ""})
     if description is not None and len(description) > MAX_DESCRIPTION:
-        raise BadRequest(f"A description has at most {MAX_DESCRIPTION} characters.")
+        raise BadRequest(
+            Told("A description has at most {max_description} characters.", max_description=MAX_DESCRIPTION)
+        )
     if url is not None:
         wall.check_url(url)

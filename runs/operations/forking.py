@@ -12,7 +12,7 @@ from runs.engine import position as at
 from runs.engine.canonical import Json
 from runs.engine.limits import Place
 from runs.engine.steering import lane_to_edit
-from runs.errors import BadRequest, UnknownBranch
+from runs.errors import BadRequest, Told, UnknownBranch
 from runs.models import Branch, JournalEntry, Run, Slot
 from runs.operations.door import aggregate, check_reason, commit, locked_run, pinned_code, verb
 from runs.operations.previewing import asked_at, rewindable, still_there
@@ -74,10 +74,10 @@ def label_branch(*, actor: Actor, run_id: uuid.UUID | str, branch: int, label: s
         policies.check_steer(actor, run)
         canonical.check(label)
         if len(label) > MAX_LABEL:
-            raise BadRequest(f"A label has at most {MAX_LABEL} characters.")
+            raise BadRequest(Told("A label has at most {max_label} characters.", max_label=MAX_LABEL))
         found = Branch.objects.filter(run=run, no=branch).first() if 0 < branch < 2**31 else None
         if found is None:
-            raise UnknownBranch(f"The run has no branch {branch}.", branch=branch)
+            raise UnknownBranch(Told("The run has no branch {branch}.", branch=branch), branch=branch)
         found.label = label.strip()
         Branch.objects.filter(run=run, no=branch).update(label=found.label)
         return found

@@ -12,8 +12,10 @@ from typing import Final
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
-from runs.errors import Conflict, InvitationOver, InvitedSomebodyElse, NotFound, Problem, Unprocessable
+from runs.errors import Conflict, InvitationOver, InvitedSomebodyElse, NotFound, Problem, Told, Unprocessable
 from runs.models import Invitation, Member, User
 from runs.operations.administering import (
     administration,
@@ -51,7 +53,7 @@ def invite(
     """
     wanted, address = known_roles(roles), _email(email)
     if not 0 < days <= LONGEST:
-        message = f"a whole number from 1 to {LONGEST}"
+        message = Told("a whole number from 1 to {longest}", longest=LONGEST)
         raise Unprocessable("The days are not right.", errors=[Problem("/days", "days", message)])
     secret = secrets.token_urlsafe(32)
     said = f"roles: {', '.join(wanted)}" + (f"; for {address}" if address else "; for whoever has the link")
@@ -68,11 +70,22 @@ def invite(
         if address:
             send_after_commit(
                 to=address,
-                subject=f"{actor.user} invites you to {actor.project}",
-                text=f"{actor.user} invites you to the project {actor.project}.\n\n{where}\n\n"
-                f"The link works once, until {made.expires_at:%d %B %Y}. If you do not know why you get this, do nothing.\n",
+                subject=gettext("{user} invites you to {project}").format(
+                    user=actor.user, project=actor.project
+                ),
+                text=_letter(made, actor, where),
             )
         return made, where
+
+
+def _letter(made: Invitation, actor: Actor, where: str) -> str:
+    """In the language of who invites: nobody knows yet which one the other reads."""
+    opening = gettext("{user} invites you to the project {project}.")
+    closing = gettext("The link works once, until {day}. If you do not know why you get this, do nothing.")
+    day = date_format(made.expires_at, gettext("d F Y"))
+    return (
+        f"{opening.format(user=actor.user, project=actor.project)}\n\n{where}\n\n{closing.format(day=day)}\n"
+    )
 
 
 def withdraw_invitation(*, actor: Actor, invitation_id: uuid.UUID | str) -> Invitation:
@@ -108,7 +121,11 @@ def accept_invitation(*, user: User, secret: str, address: str = "") -> Member:
         taken = _taken(asked)
         if taken.email and user.email.lower() != taken.email:
             raise InvitedSomebodyElse(
-                f"This invitation is for {taken.email}; you are signed in as {user.username}."
+                Told(
+                    "This invitation is for {email}; you are signed in as {username}.",
+                    email=taken.email,
+                    username=user.username,
+                )
             )
         return _come_in(taken, user)
 

@@ -24,6 +24,7 @@ from runs.errors import (
     OnHold,
     RunNotEnded,
     StillNeeded,
+    Told,
 )
 from runs.models import LegalHold, OperationalNote, Project, RetentionPolicy, Run
 from runs.models.keeping import DAYS
@@ -266,7 +267,7 @@ def _check_erasable(run: Run) -> None:
         raise OnHold(since=held.created_at.isoformat(), reason=held.reason, author=str(held.author))
     why = keeping.why_spared(run, keeping.SPARED)
     if why:
-        raise StillNeeded(f"The run cannot be erased now: {why}.")
+        raise StillNeeded(Told("The run cannot be erased now: {why}.", why=why))
 
 
 def _changed(run: Run) -> Run:
@@ -313,8 +314,16 @@ def write_policy(
 
 def _check_days(name: str, value: int | None, workflow: str) -> None:
     if name not in DAYS:
-        raise BadRequest(f"{name!r} is not kept by days. There are: {', '.join(DAYS)}.")
+        raise BadRequest(
+            Told("{name!r} is not kept by days. There are: {choices}.", name=name, choices=", ".join(DAYS))
+        )
     if value is not None and not 0 <= value <= MAX_DAYS:
-        raise BadRequest(f"{name} is a whole number of days from 1 to {MAX_DAYS}, or 0 for ever.")
+        raise BadRequest(
+            Told(
+                "{name} is a whole number of days from 1 to {max_days}, or 0 for ever.",
+                name=name,
+                max_days=MAX_DAYS,
+            )
+        )
     if name == "audit_days" and workflow:
         raise BadRequest("Audit entries belong to no workflow; say how long the project keeps them.")

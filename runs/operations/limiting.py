@@ -9,7 +9,7 @@ from django.db import transaction
 from runs import policies, store
 from runs.engine import canonical, machine
 from runs.engine.limits import LARGEST, OF_PROJECT
-from runs.errors import BadRequest
+from runs.errors import BadRequest, Told
 from runs.models import Project, Run, Slot
 from runs.operations.admitting import let_in, let_in_soon
 from runs.operations.door import MAX_REASON, audit_command, commit, locked_run, verb
@@ -46,7 +46,9 @@ def limit_project(*, project: Project, most: int | None) -> None:
     It holds for runs that stand in line, and for those submitted from now on.
     """
     if most is not None and not 1 <= most <= LARGEST:
-        raise BadRequest(f"max_concurrent_runs is a whole number from 1 to {LARGEST:,}.")
+        raise BadRequest(
+            Told("max_concurrent_runs is a whole number from 1 to {largest:,}.", largest=LARGEST)
+        )
     with transaction.atomic(durable=True):
         audit_command(project, "limit_project", "*", reason=f"max_concurrent_runs={most}")
         Project.objects.filter(pk=project.pk).update(max_concurrent_runs=most)

@@ -8,7 +8,7 @@ from typing import Final
 from django.core import signing
 
 from runs import policies, store
-from runs.errors import LinkRefused, LinkSpent
+from runs.errors import LinkRefused, LinkSpent, Told
 from runs.models import Approval, Link, User
 from runs.policies import Actor
 
@@ -44,10 +44,16 @@ def check_link(link: Link, *, actor: Actor, approval: Approval) -> None:
     if link.expires_at <= store.now():
         raise LinkSpent("This link has expired.", approval=str(approval.pk))
     if approval.status != "open":
-        raise LinkSpent(f"What it asked is {approval.status} by now.", approval=str(approval.pk))
+        raise LinkSpent(
+            Told("What it asked is {status} by now.", status=approval.status), approval=str(approval.pk)
+        )
     if (link.version, link.digest) != (approval.version, approval.digest):
         raise LinkSpent(
-            f"It was sent for version {link.version}; version {approval.version} is asked now.",
+            Told(
+                "It was sent for version {version}; version {current} is asked now.",
+                version=link.version,
+                current=approval.version,
+            ),
             approval=str(approval.pk),
             version=approval.version,
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from runs import dispatch, policies
-from runs.errors import Conflict, NotFound, WorksElsewhere
+from runs.errors import Conflict, NotFound, Told, WorksElsewhere
 from runs.models import ApiToken, Member, Project, Team, User
 from runs.operations.administering import (
     administration,
@@ -134,7 +134,7 @@ def switch_account(*, username: str, active: bool) -> User:
     """Close or open an account in all its projects. Raises `NotFound`, `LastAdmin`."""
     user = User.objects.filter(username=username).first()
     if user is None:
-        raise NotFound(f"There is no account {username!r}.")
+        raise NotFound(Told("There is no account {username!r}.", username=username))
     lock_projects(Member.objects.filter(user=user).values_list("project", flat=True))
     _set_active(user, active=active)
     for project in Project.objects.filter(members__user=user):

@@ -7,7 +7,7 @@ from typing import Any
 
 from runs import policies, store
 from runs.engine.telling import TOPICS
-from runs.errors import BadRequest, NotFound
+from runs.errors import BadRequest, NotFound, Told
 from runs.models import Notice, Preference, User
 from runs.operations.administering import administration
 from runs.operations.door import verb
@@ -61,7 +61,7 @@ def set_project_preference(
 def _told(app: Sequence[str], mail: Sequence[str], digest: bool) -> dict[str, Any]:
     unknown = sorted({*app, *mail} - set(TOPICS))
     if unknown:
-        raise BadRequest(f"Topics are {', '.join(TOPICS)}.", unknown=unknown)
+        raise BadRequest(Told("Topics are {choices}.", choices=", ".join(TOPICS)), unknown=unknown)
     return {
         "app": [topic for topic in TOPICS if topic in app],
         "mail": [topic for topic in TOPICS if topic in mail],

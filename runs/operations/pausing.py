@@ -8,7 +8,7 @@ from django.db import transaction
 
 from runs import policies, store
 from runs.engine import canonical, pausing
-from runs.errors import AlreadyTerminal, Compensating, PausedAbove
+from runs.errors import AlreadyTerminal, Compensating, PausedAbove, Told
 from runs.models import Run
 from runs.operations.door import MAX_REASON, commit, locked_run, verb
 from runs.policies import SYSTEM, Actor
@@ -51,7 +51,7 @@ def resume(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "") -> Run:
 def check_pause(actor: Actor, run: Run) -> None:
     policies.check_pause(actor, run)
     if run.is_terminal:
-        raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+        raise AlreadyTerminal(Told("The run is {status}.", status=run.status), status=run.status)
     if run.status == "cancelling":
         raise Compensating()
 
@@ -59,10 +59,12 @@ def check_pause(actor: Actor, run: Run) -> None:
 def check_resume(actor: Actor, run: Run) -> None:
     policies.check_pause(actor, run)
     if run.is_terminal:
-        raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+        raise AlreadyTerminal(Told("The run is {status}.", status=run.status), status=run.status)
     above = _held_with(run)
     if above is not None:
-        raise PausedAbove(f"The run is paused with {above.pk}; resume that.", run=str(above.pk))
+        raise PausedAbove(
+            Told("The run is paused with {above}; resume that.", above=above.pk), run=str(above.pk)
+        )
 
 
 def follow(run: Run) -> bool:

@@ -15,7 +15,7 @@ from django.db import transaction
 from runs import store, workflows
 from runs.engine import Workflow, migrating
 from runs.engine.versions import Migration
-from runs.errors import CheckpointUnreadable, HitlError, NeedsMigration
+from runs.errors import CheckpointUnreadable, HitlError, NeedsMigration, Told
 from runs.models import Approval, Run, Wait
 
 BATCH: Final = 200
@@ -138,7 +138,9 @@ def _check_approvals(run: Run) -> None:
     """What people see must be what its digest was taken of, or their answer is refused whatever the code."""
     for approval in Approval.objects.filter(run=run, status="open"):
         if not approval.is_intact:
-            raise CheckpointUnreadable(f"The approval {approval.pk} is not what its digest was taken of.")
+            raise CheckpointUnreadable(
+                Told("The approval {approval} is not what its digest was taken of.", approval=approval.pk)
+            )
 
 
 def _told(fault: HitlError) -> str:

@@ -21,6 +21,7 @@ from runs.errors import (
     Compensating,
     NothingToRun,
     Problem,
+    Told,
     UnknownCall,
     UnknownCheckpoint,
 )
@@ -250,7 +251,9 @@ def rewindable(run: Run, checkpoint: int) -> Standing:
     `Compensated` where it builds on a call that was taken back, or why it cannot be brought to that code."""
     check_steady(run)
     if not 0 <= checkpoint < 2**31:
-        raise UnknownCheckpoint(f"The run has no checkpoint {checkpoint}.", checkpoint=checkpoint)
+        raise UnknownCheckpoint(
+            Told("The run has no checkpoint {checkpoint}.", checkpoint=checkpoint), checkpoint=checkpoint
+        )
     position = store.read_position(run.pk, checkpoint)
     if not at.live_steps(position):
         raise NothingToRun("The run had ended at this checkpoint; choose an earlier one.")
@@ -287,7 +290,7 @@ def with_taken_back(
 
 def check_calls(calls: str) -> None:
     if calls not in CALLS:
-        raise BadRequest(f"calls is {' or '.join(CALLS)}, not {calls!r}.")
+        raise BadRequest(Told("calls is {choices}, not {calls!r}.", choices=" or ".join(CALLS), calls=calls))
 
 
 def check_known(apart: Iterable[CallAt], made: Sequence[CallPreview]) -> None:
@@ -296,11 +299,20 @@ def check_known(apart: Iterable[CallAt], made: Sequence[CallPreview]) -> None:
     unknown = [place for place in apart if place not in known]
     if unknown:
         errors = [
-            Problem("/exceptions", "unknown_call", f"{name} ({occurrence}) at {address}")
+            Problem(
+                "/exceptions",
+                "unknown_call",
+                Told("{name} ({occurrence}) at {address}", name=name, occurrence=occurrence, address=address),
+            )
             for address, name, occurrence in unknown
         ]
         raise UnknownCall(
-            f"The call {unknown[0][1]!r} ({unknown[0][2]}) was not made after the checkpoint.", errors=errors
+            Told(
+                "The call {unknown!r} ({occurrence}) was not made after the checkpoint.",
+                unknown=unknown[0][1],
+                occurrence=unknown[0][2],
+            ),
+            errors=errors,
         )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from django.db import IntegrityError, transaction
 
-from runs.errors import NameTaken, Problem, Unprocessable
+from runs.errors import NameTaken, Problem, Told, Unprocessable
 from runs.models import Member, Project, User
 from runs.operations.administering import administration, shown_name
 from runs.operations.door import audit_command
@@ -31,13 +31,13 @@ def rename_project(*, actor: Actor, name: str) -> Project:
 def create_project(*, slug: str, name: str, admin: User | None = None) -> Project:
     """Found a project, with an admin if there is an account for it. Raises `NameTaken`."""
     if not _SLUG.match(slug):
-        message = "1 to 63 small letters, digits or dashes, none at its ends"
+        message = Told("1 to 63 small letters, digits or dashes, none at its ends")
         raise Unprocessable("This is no slug of a project.", errors=[Problem("/slug", "slug", message)])
     try:
         with transaction.atomic():
             project = Project.objects.create(slug=slug, name=shown_name(name))
     except IntegrityError:
-        raise NameTaken(f"There is a project {slug!r} already.") from None
+        raise NameTaken(Told("There is a project {slug!r} already.", slug=slug)) from None
     if admin is not None:
         Member.objects.create(project=project, user=admin, roles=["admin"])
     audit_command(project, "create_project", slug)

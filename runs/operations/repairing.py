@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from runs import dispatch, invariants, policies, store
 from runs.engine.canonical import Json
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
-from runs.errors import BadRequest, NotFound, NothingToRepair
+from runs.errors import BadRequest, NotFound, NothingToRepair, Told
 from runs.invariants import Rule
 from runs.models import Approval, Event, OperationalNote, Run, Step, Wait
 from runs.operations.door import as_uuid, check_reason, locked_run, verb
@@ -44,7 +44,7 @@ def repairable(rule: str) -> Rule:
     if known is None:
         raise NotFound()
     if known.by not in _DO:
-        raise BadRequest(f"No operation puts this right. {known.repair}")
+        raise BadRequest(Told("No operation puts this right. {repair}", repair=known.repair))
     return known
 
 

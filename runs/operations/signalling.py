@@ -11,7 +11,7 @@ from runs.engine.canonical import Json
 from runs.engine.schema import validate
 from runs.engine.transition import Event, Transition
 from runs.engine.waits import MAX_NAME
-from runs.errors import AlreadyTerminal, BadRequest, Problem, SignalReused, Unprocessable
+from runs.errors import AlreadyTerminal, BadRequest, Problem, SignalReused, Told, Unprocessable
 from runs.models import Run, Signal, Wait
 from runs.operations.door import commit, locked_run, verb
 from runs.operations.waking import settle
@@ -49,7 +49,9 @@ def signal(
                 raise SignalReused(name=earlier.name, received_at=earlier.received_at.isoformat())
             return Signalled(earlier, run, replayed=True)
         if run.is_terminal:
-            raise AlreadyTerminal(f"The run is {run.status}; nothing waits for a signal.", status=run.status)
+            raise AlreadyTerminal(
+                Told("The run is {status}; nothing waits for a signal.", status=run.status), status=run.status
+            )
         _check_schemas(run, name, payload)
         sent = store.add_signal(
             run,
@@ -81,8 +83,18 @@ def _check(name: str, payload: Json, signal_id: str | None) -> None:
     for what, text, longest in (("name", name, MAX_NAME), ("id", signal_id, MAX_SIGNAL_ID)):
         if text is not None and not canonical.is_name(text, longest):
             raise BadRequest(
-                f"The {what} of a signal is a text of 1 to {longest} visible characters.",
-                errors=[Problem(f"/{what}", "invalid_value", f"1 to {longest} visible characters")],
+                Told(
+                    "The {what} of a signal is a text of 1 to {longest} visible characters.",
+                    what=what,
+                    longest=longest,
+                ),
+                errors=[
+                    Problem(
+                        f"/{what}",
+                        "invalid_value",
+                        Told("1 to {longest} visible characters", longest=longest),
+                    )
+                ],
             )
 
 
@@ -91,4 +103,6 @@ def _check_schemas(run: Run, name: str, payload: Json) -> None:
     waits = Wait.objects.filter(run=run, branch=run.branch, closed_at=None, kind="signal", name=name)
     faults = [validate(payload, wait.schema) for wait in waits.order_by("opened_at", "id")]
     if faults and all(faults):
-        raise Unprocessable(f"The payload of {name!r} does not fit what the run waits for.", errors=faults[0])
+        raise Unprocessable(
+            Told("The payload of {name!r} does not fit what the run waits for.", name=name), errors=faults[0]
+        )

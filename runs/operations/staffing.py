@@ -12,7 +12,7 @@ from runs import policies, store
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.hours import hours_from
-from runs.errors import NotFound, Problem, Unprocessable
+from runs.errors import NotFound, Problem, Told, Unprocessable
 from runs.models import Absence, Project, Team, TeamHours, User
 from runs.operations.door import as_uuid, verb
 from runs.policies import Actor
@@ -43,7 +43,7 @@ def be_away(
         _check(person, other, starts_at, ends_at, note)
         taken = Absence.objects.filter(project=actor.project, user=person, ended_at=None)
         if taken.filter(starts_at__lt=ends_at, ends_at__gt=starts_at).exists():
-            raise _refused("/starts_at", "overlaps", "there is an absence in this time already")
+            raise _refused("/starts_at", "overlaps", Told("there is an absence in this time already"))
         return Absence.objects.create(
             project=actor.project,
             user=person,
@@ -96,21 +96,25 @@ def _member(actor: Actor, username: str, name: str) -> User:
     members = Q(memberships__project=actor.project)
     found = User.objects.filter(members, username=username, is_active=True).first()
     if found is None:
-        raise _refused(f"/{name}", "unknown_person", f"{username[:150]!r} is no member of this project")
+        raise _refused(
+            f"/{name}",
+            "unknown_person",
+            Told("{username!r} is no member of this project", username=username[:150]),
+        )
     return found
 
 
 def _check(person: User, other: User, starts_at: datetime, ends_at: datetime, note: str) -> None:
     if person.pk == other.pk:
-        raise _refused("/substitute", "same_person", "somebody else answers while one is away")
+        raise _refused("/substitute", "same_person", Told("somebody else answers while one is away"))
     if starts_at.utcoffset() is None or ends_at.utcoffset() is None:
-        raise _refused("/starts_at", "no_zone", "an instant has a time zone")
+        raise _refused("/starts_at", "no_zone", Told("an instant has a time zone"))
     if not starts_at < ends_at or ends_at <= store.now():
-        raise _refused("/ends_at", "invalid_instant", "later than the beginning, and than now")
+        raise _refused("/ends_at", "invalid_instant", Told("later than the beginning, and than now"))
     if ends_at - starts_at > LONGEST_ABSENCE:
-        raise _refused("/ends_at", "too_long", f"at most {LONGEST_ABSENCE.days} days")
+        raise _refused("/ends_at", "too_long", Told("at most {days} days", days=LONGEST_ABSENCE.days))
     if len(note) > MAX_NOTE:
-        raise _refused("/note", "too_long", f"at most {MAX_NOTE:,} characters")
+        raise _refused("/note", "too_long", Told("at most {max_note:,} characters", max_note=MAX_NOTE))
 
 
 def _refused(path: str, code: str, message: str) -> Unprocessable:

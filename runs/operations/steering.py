@@ -20,6 +20,7 @@ from runs.errors import (
     Compensating,
     ResultConsumed,
     StaleVersion,
+    Told,
 )
 from runs.models import Run
 from runs.operations.door import (
@@ -194,7 +195,7 @@ def cancel(*, actor: Actor, run_id: uuid.UUID | str, reason: str = "", compensat
 
 def check_cancellable(run: Run, *, compensate: bool) -> None:
     if run.is_terminal:
-        raise AlreadyTerminal(f"The run is {run.status}.", status=run.status)
+        raise AlreadyTerminal(Told("The run is {status}.", status=run.status), status=run.status)
     if run.ending is not None and compensate:
         raise Compensating()
 
@@ -217,5 +218,9 @@ def _check_lane_version(position: dict[str, Any], lane: str, version: int) -> No
     now = at.lane_version(position, lane)
     if version != now:
         raise StaleVersion(
-            f"You saw version {version} of the lane; version {now} is there now.", version=now, lane=lane
+            Told(
+                "You saw version {version} of the lane; version {now} is there now.", version=version, now=now
+            ),
+            version=now,
+            lane=lane,
         )

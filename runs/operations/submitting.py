@@ -11,7 +11,7 @@ from runs.engine.canonical import Json
 from runs.engine.durations import seconds
 from runs.engine.limits import OF_PROJECT, PRIORITIES, Place
 from runs.engine.transition import Aggregate
-from runs.errors import BadRequest, InputRequired, KeyReused, Problem, Unprocessable, WorkflowError
+from runs.errors import BadRequest, InputRequired, KeyReused, Problem, Told, Unprocessable, WorkflowError
 from runs.models import IdempotencyRecord, Run, Slot, User
 from runs.operations.door import commit, verb
 from runs.operations.registering import version_for
@@ -95,7 +95,7 @@ def _member(actor: Actor, username: str) -> User:
     canonical.check({"on_behalf_of": username})
     found = User.objects.filter(username=username, is_active=True, memberships__project=actor.project).first()
     if found is None:
-        told = f"{username[:150]!r} is no member of this project"
+        told = Told("{username!r} is no member of this project", username=username[:150])
         raise Unprocessable(f"{told}.", errors=[Problem("/on_behalf_of", "unknown_person", told)])
     return found
 
@@ -169,7 +169,11 @@ def _checked_deadline(deadline: str | float) -> float:
 
 def checked_priority(priority: int) -> int:
     if type(priority) is not int or priority not in PRIORITIES:
-        detail = f"A priority is a whole number from {PRIORITIES[0]} to {PRIORITIES[-1]}."
+        detail = Told(
+            "A priority is a whole number from {lowest} to {highest}.",
+            lowest=PRIORITIES[0],
+            highest=PRIORITIES[-1],
+        )
         raise BadRequest(detail, errors=[Problem("/priority", "out_of_range", detail)])
     return priority
 
@@ -180,7 +184,13 @@ def _checked_labels(labels: Mapping[str, str] | None) -> dict[str, str]:
     if len(given) > MAX_LABELS or any(
         len(k) > MAX_LABEL_LENGTH or len(v) > MAX_LABEL_LENGTH for k, v in given.items()
     ):
-        raise BadRequest(f"A run has at most {MAX_LABELS} labels of at most {MAX_LABEL_LENGTH} characters.")
+        raise BadRequest(
+            Told(
+                "A run has at most {max_labels} labels of at most {max_label_length} characters.",
+                max_labels=MAX_LABELS,
+                max_label_length=MAX_LABEL_LENGTH,
+            )
+        )
     return given
 
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 
 from runs import dispatch
 from runs.engine.status import ApprovalStatus
-from runs.errors import NameTaken, NotFound, Problem, TeamInUse, Unprocessable
+from runs.errors import NameTaken, NotFound, Problem, TeamInUse, Told, Unprocessable
 from runs.models import Approval, Team, User
 from runs.operations.administering import administration
 from runs.policies import Actor
@@ -32,7 +32,8 @@ def create_team(*, actor: Actor, name: str, people: Sequence[str] = ()) -> Team:
                 team = Team.objects.create(project=actor.project, name=name)
         except IntegrityError:
             raise NameTaken(
-                f"There is a team {name!r} already.", errors=[Problem("/name", "name_taken", "is taken")]
+                Told("There is a team {name!r} already.", name=name),
+                errors=[Problem("/name", "name_taken", "is taken")],
             ) from None
         team.people.set(members)
         return team
@@ -57,8 +58,16 @@ def delete_team(*, actor: Actor, team: str) -> None:
             project=actor.project, status=ApprovalStatus.OPEN, teams__contains=[team]
         ).count()
         if asked:
-            some = "1 open approval asks" if asked == 1 else f"{asked} open approvals ask"
-            raise TeamInUse(f"{some} the team {team!r}; have them answered first.", approvals=asked)
+            told = (
+                Told("1 open approval asks the team {team!r}; have them answered first.", team=team)
+                if asked == 1
+                else Told(
+                    "{asked} open approvals ask the team {team!r}; have them answered first.",
+                    asked=asked,
+                    team=team,
+                )
+            )
+            raise TeamInUse(told, approvals=asked)
         found.delete()
 
 
@@ -77,7 +86,7 @@ def _members(actor: Actor, names: Sequence[str]) -> list[User]:
     }
     missing = [name for name in names if name not in found]
     if missing:
-        message = f"no members of this project: {', '.join(missing[:20])}"
+        message = Told("no members of this project: {choices}", choices=", ".join(missing[:20]))
         raise Unprocessable(
             "Only members can be in a team.", errors=[Problem("/people", "no_member", message)]
         )

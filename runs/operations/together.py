@@ -16,7 +16,7 @@ from runs.engine import canonical
 from runs.engine.approval import ActionDecision
 from runs.engine.canonical import Json
 from runs.engine.status import ApprovalEvent
-from runs.errors import BadRequest, HitlError, NotAlike, NotFound, NothingDecided, RiskTooHigh
+from runs.errors import BadRequest, HitlError, NotAlike, NotFound, NothingDecided, RiskTooHigh, Told
 from runs.models import Approval
 from runs.operations import deciding
 from runs.operations.deciding import Answer
@@ -98,7 +98,11 @@ def decide_together(
     refused = [item for item in looked if item.error is not None]
     if refused:
         raise NothingDecided(
-            f"{len(refused)} of {len(chosen)} cannot be decided so; nothing was stored.",
+            Told(
+                "{count} of {every} cannot be decided so; nothing was stored.",
+                count=len(refused),
+                every=len(chosen),
+            ),
             items=[refusal_of(item) for item in refused],
         )
     return Together([_do(actor, one, found, word=word, comment=comment) for one in chosen], dry=False)
@@ -111,9 +115,15 @@ def refusal_of(item: Result) -> dict[str, Json]:
 
 def _check(chosen: Sequence[Chosen], word: str) -> None:
     if word not in WORDS:
-        raise BadRequest(f"Several approvals are answered with {' or '.join(WORDS)}; not with {word!r:.50}.")
+        raise BadRequest(
+            Told(
+                "Several approvals are answered with {choices}; not with {word!r:.50}.",
+                choices=" or ".join(WORDS),
+                word=word,
+            )
+        )
     if not 1 <= len(chosen) <= AT_ONCE:
-        raise BadRequest(f"From 1 to {AT_ONCE} approvals are decided together.")
+        raise BadRequest(Told("From 1 to {at_once} approvals are decided together.", at_once=AT_ONCE))
     if len({str(one.approval_id) for one in chosen}) != len(chosen):
         raise BadRequest("An approval is named twice.")
 

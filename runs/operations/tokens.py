@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from runs import policies
-from runs.errors import BadRequest, Forbidden, NotFound
+from runs.errors import BadRequest, Forbidden, NotFound, Told
 from runs.models import ApiToken, Member, Project, User
 from runs.models.people import SCOPES
 from runs.operations.door import as_uuid, verb
@@ -48,11 +48,13 @@ def issue_token(
     """Make a token without asking who asks: for commands, and inside `create_token`."""
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown or not scopes:
-        raise BadRequest(f"Scopes are {', '.join(SCOPES)}; at least one is needed.", unknown=unknown)
+        raise BadRequest(
+            Told("Scopes are {choices}; at least one is needed.", choices=", ".join(SCOPES)), unknown=unknown
+        )
     if not name.strip() or len(name) > 100 or not name.isprintable():
         raise BadRequest("A token has a name of 1 to 100 characters.")
     if not Member.objects.filter(project=project, user=user).exists():
-        raise Forbidden(f"{user} is no member of {project}.")
+        raise Forbidden(Told("{user} is no member of {project}.", user=user, project=project))
     secret = PREFIX + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         project=project,

@@ -32,6 +32,7 @@ from runs.errors import (
     NeedsMigration,
     NotFound,
     StepExecuting,
+    Told,
     UnknownVersion,
     VersionElsewhere,
 )
@@ -120,7 +121,9 @@ def _way_on(run: Run) -> tuple[Workflow, list[Migration]]:
 
 def _elsewhere(run: Run, told: str) -> VersionElsewhere:
     return VersionElsewhere(
-        f"{told}. Give this process the same code, or ask again once the workers have changed.",
+        Told(
+            "{told}. Give this process the same code, or ask again once the workers have changed.", told=told
+        ),
         workflow=run.workflow,
         version=run.workflow_version,
     )
@@ -262,7 +265,7 @@ def _chosen(run: Run, to: str | None) -> tuple[Workflow, list[Migration]]:
             return workflows.way_on(run.workflow, run.workflow_version)  # says what is missing
         to = near[0]
     if to == here:
-        raise UnknownVersion(f"The run is at version {to} already.", version=to)
+        raise UnknownVersion(Told("The run is at version {to} already.", to=to), version=to)
     return workflows.way_on(run.workflow, run.workflow_version, to)
 
 
@@ -312,14 +315,23 @@ def _why(place: At) -> NeedsMigration:
         except NeedsMigration as told:
             return told
     return MigrationMissing(
-        f"No worker has version {place.version} of {place.workflow}, nor a migration from it."
+        Told(
+            "No worker has version {version} of {workflow}, nor a migration from it.",
+            version=place.version,
+            workflow=place.workflow,
+        )
     )
 
 
 def _changed(place: At, refused: dict[str, Any]) -> NeedsMigration:
     different = "; ".join(refused.get("changes", ()))
     return GraphChanged(
-        f"{place.workflow} version {place.version} was deployed with another graph or schema and refused: {different}."
+        Told(
+            "{workflow} version {version} was deployed with another graph or schema and refused: {different}.",
+            workflow=place.workflow,
+            version=place.version,
+            different=different,
+        )
     )
 
 

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from runs import inboxes, policies, runlists, saved
 from runs.engine import canonical
-from runs.errors import BadRequest, NameTaken, NotFound, Problem, Unprocessable
+from runs.errors import BadRequest, NameTaken, NotFound, Problem, Told, Unprocessable
 from runs.models import SavedView, Team
 from runs.models.views import PAGES
 from runs.operations.door import as_uuid, verb
@@ -97,7 +97,7 @@ def _store(view: SavedView) -> None:
             view.save()
     except IntegrityError:
         raise NameTaken(
-            f"You have a view {view.name!r} there already.",
+            Told("You have a view {view!r} there already.", view=view.name),
             errors=[Problem("/name", "name_taken", "is taken")],
         ) from None
     view.refresh_from_db(fields=["created_at", "changed_at"])
@@ -105,19 +105,19 @@ def _store(view: SavedView) -> None:
 
 def _check_room(actor: Actor) -> None:
     if SavedView.objects.filter(project=actor.project, owner=actor.user).count() >= MOST:
-        raise Unprocessable(f"You keep {MOST} views already; delete one first.")
+        raise Unprocessable(Told("You keep {most} views already; delete one first.", most=MOST))
 
 
 def _page(page: str) -> str:
     if page not in PAGES:
-        raise BadRequest(f"Views are of {' or '.join(PAGES)}.")
+        raise BadRequest(Told("Views are of {choices}.", choices=" or ".join(PAGES)))
     return page
 
 
 def _name(text: str) -> str:
     name = text.strip()
     if not name or len(name) > MAX_NAME or not name.isprintable():
-        message = f"a name has 1 to {MAX_NAME} printable characters"
+        message = Told("a name has 1 to {max_name} printable characters", max_name=MAX_NAME)
         raise Unprocessable("This is no name.", errors=[Problem("/name", "name", message)])
     return name
 
@@ -140,7 +140,7 @@ def faults(page: str, told: Mapping[str, str]) -> list[Problem]:
     """What nobody knows of a query that is to be kept."""
     names, fault = _LISTS[page]
     unknown = [
-        Problem(f"/{name}", "unknown_field", f"known here: {', '.join(names)}")
+        Problem(f"/{name}", "unknown_field", Told("known here: {choices}", choices=", ".join(names)))
         for name in told
         if name not in names
     ]
@@ -153,7 +153,7 @@ def _team(actor: Actor, name: str) -> Team | None:
         return None
     found = Team.objects.filter(project=actor.project, name=name, people=actor.user).first()
     if found is None:
-        told = "share it with a team that you are in"
+        told = Told("share it with a team that you are in")
         raise Unprocessable(f"{told.capitalize()}.", errors=[Problem("/team", "unknown_team", told)])
     return found
 

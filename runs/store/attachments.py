@@ -17,7 +17,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Now
 
 from runs.engine.files import MOST, File
-from runs.errors import AttachmentNotStored, TooManyAttachments
+from runs.errors import AttachmentNotStored, Told, TooManyAttachments
 from runs.models import Attachment, Content
 
 STORAGE: Final = "attachments"
@@ -33,7 +33,9 @@ def keep_content(project_id: uuid.UUID, file: File) -> Content:
     try:
         storages[STORAGE].save(content.path, ContentFile(file.body))
     except Exception as error:  # each storage has errors of its own
-        raise AttachmentNotStored(f"The storage did not take the file: {type(error).__name__}.") from error
+        raise AttachmentNotStored(
+            Told("The storage did not take the file: {name}.", name=type(error).__name__)
+        ) from error
     try:
         with transaction.atomic():
             Content.objects.filter(pk=content.pk).update(stored=True, touched_at=Now())
@@ -59,7 +61,9 @@ def add_attachment(
 ) -> None:
     """Say that a file is a run's, in the caller's transaction. Again changes nothing. Raises `TooManyAttachments`."""
     if Attachment.objects.filter(run=run_id).count() >= MOST:
-        raise TooManyAttachments(f"The run has {MOST} attachments, and a run has no more.", limit=MOST)
+        raise TooManyAttachments(
+            Told("The run has {most} attachments, and a run has no more.", most=MOST), limit=MOST
+        )
     row = Attachment(
         id=attachment_id,
         run_id=run_id,
@@ -77,7 +81,9 @@ def open_content(content: Content) -> Any:
     try:
         return storages[STORAGE].open(content.path)
     except Exception as error:  # each storage has errors of its own
-        raise AttachmentNotStored(f"The storage does not give the file: {type(error).__name__}.") from error
+        raise AttachmentNotStored(
+            Told("The storage does not give the file: {name}.", name=type(error).__name__)
+        ) from error
 
 
 def unused_contents() -> QuerySet[Content]:

@@ -20,6 +20,7 @@ from runs.errors import (
     CheckpointUnreadable,
     Erased,
     NotFound,
+    Told,
     UnknownCheckpoint,
 )
 from runs.models import (
@@ -86,10 +87,14 @@ def _position_of(rows: Iterable[Sequence[Any]], checkpoint: int) -> dict[str, An
                 made_of = document if parent == before else None
                 document = patch.apply_fresh(made_of, canonical.loads(unpack(ops or b"")))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise CheckpointUnreadable(f"Checkpoint {no} cannot be read: {error}.", checkpoint=no) from None
+            raise CheckpointUnreadable(
+                Told("Checkpoint {no} cannot be read: {error}.", no=no, error=error), checkpoint=no
+            ) from None
         before = no
     if not at.is_position(document):
-        raise CheckpointUnreadable(f"Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint)
+        raise CheckpointUnreadable(
+            Told("Checkpoint {checkpoint} is not a position.", checkpoint=checkpoint), checkpoint=checkpoint
+        )
     position: dict[str, Any] = document
     return position
 
@@ -100,11 +105,14 @@ def missing_checkpoint(run_id: uuid.UUID, no: int) -> UnknownCheckpoint:
     if run and run["compacted_at"] and 0 <= no <= run["checkpoint_no"]:
         kept = list(Checkpoint.objects.filter(run=run_id).order_by("no").values_list("no", flat=True)[:200])
         return CheckpointRemoved(
-            f"Checkpoint {no} was removed when the run was compacted; its history still tells of it.",
+            Told(
+                "Checkpoint {no} was removed when the run was compacted; its history still tells of it.",
+                no=no,
+            ),
             checkpoint=no,
             kept=kept,
         )
-    return UnknownCheckpoint(f"The run has no checkpoint {no}.", checkpoint=no)
+    return UnknownCheckpoint(Told("The run has no checkpoint {no}.", no=no), checkpoint=no)
 
 
 def lineage(run_id: uuid.UUID, branch: int) -> dict[int, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,12 +14,11 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from runs.engine import canonical
+from runs.tongue import number
 
-from . import hidden, links, markdown, pretty, words
+from . import codes, hidden, links, markdown, pretty, words
 
 register = template.Library()
-
-RISKS = ("low", "medium", "high", "critical")
 
 
 @register.filter
@@ -30,18 +30,19 @@ def drawn(value: object) -> SafeString:
 @register.filter("words")
 def in_words(code: object) -> str:
     """A code as words: redirect_refused is "redirect refused"."""
-    return str(code).replace("_", " ")
+    return codes.word(str(code))
+
+
+@register.filter
+def spoken(values: Iterable[object]) -> list[str]:
+    """Codes as words, to be joined."""
+    return [codes.word(str(code)) for code in values]
 
 
 @register.filter
 def spelled(value: object) -> str:
     """Text with hidden characters written as their code points, for mails."""
     return hidden.plain(str(value))
-
-
-@register.filter
-def effect_word(effect: str) -> str:
-    return "no effect" if effect == "none" else effect
 
 
 @register.filter
@@ -111,7 +112,12 @@ def about(value: float | None) -> str:
 
 @register.filter
 def thousands(value: int) -> str:
-    return f"{value:,}"
+    return number(value)
+
+
+@register.filter
+def decimals(value: float, places: int) -> str:
+    return number(value, places)
 
 
 @register.filter
@@ -147,8 +153,8 @@ def icon(name: str, kind: str = "") -> SafeString:
 @register.inclusion_tag("parts/risk.html")
 def risk(level: str | None, form: str = "chip") -> dict[str, Any]:
     """One to four bars, with the word (chip) or with a label (row)."""
-    known = level if level in RISKS else None
-    height = RISKS.index(known) + 1 if known else 0
+    known = level if level in codes.RISKS else None
+    height = list(codes.RISKS).index(known) + 1 if known else 0
     return {"level": known, "form": form, "bars": [n < height for n in range(4)]}
 
 

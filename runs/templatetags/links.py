@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from . import hidden
 
@@ -46,7 +47,7 @@ def count(text: str) -> int:
 def _warning(found: re.Match[str]) -> str:
     host, reason = found["host"], ""
     if not host.isascii() or "xn--" in host.lower():
-        reason = "look-alike host"
+        reason = gettext("look-alike host")
     elif found["user"]:
-        reason = "the host is after the @"
+        reason = gettext("the host is after the @")
     return f' <span class="esc">{reason}</span>' if reason else ""

@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from runs.engine import canonical
+from runs.tongue import number
 
 from . import hidden, links
 
@@ -123,7 +126,7 @@ def findings(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, int]]]
 def pointer_words(path: str) -> str:
     """A JSON Pointer as people write a path: "/params/period_from" is "params.period_from"."""
     tokens = [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")[1:]]
-    return ".".join(tokens) or "the whole"
+    return ".".join(tokens) or gettext("the whole")
 
 
 def _paint(line: str) -> SafeString:
@@ -169,7 +172,7 @@ def brief(side: Any) -> SafeString:
     """The start of a text that is too long to be compared letter by letter, and how it can be told from another."""
     text = side if isinstance(side, str) else canonical.dumps(side)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    tail = f"… {len(text):,} characters, SHA-256 {digest}"
+    tail = gettext("… {count} characters, SHA-256 {digest}").format(count=number(len(text)), digest=digest)
     return mark_safe(f'"{hidden.draw(text[:DIFF_HEAD])}" <small>{tail}</small>')  # noqa: S308 (drawn)
 
 
@@ -206,4 +209,10 @@ def _changed(old: Sequence[str], new: Sequence[str], i: int, j: int, *, paint: P
 
 
 def _fold(count: int) -> Line:
-    return Line(None, "", mark_safe(f'<span class="cm">{count} lines as before</span>'))  # noqa: S308 (a number and our words)
+    return Line(
+        None,
+        "",
+        format_html(
+            '<span class="cm">{}</span>', gettext("{count} lines as before").format(count=number(count))
+        ),
+    )

@@ -1,10 +1,15 @@
-"""Times, sizes and ids as a person says them. Pure: now is an argument, and so is whose clock is meant."""
+"""Times, sizes and ids as a person says them, in the reader's language. Now is an argument, and so is whose clock is meant."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from uuid import UUID
+
+from django.utils.formats import date_format
+from django.utils.translation import gettext, ngettext
+
+from runs.tongue import number
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _DAY: Final = 86_400
@@ -15,7 +20,7 @@ def span(length: timedelta | float, *, parts: int = 1) -> str:
     seconds = length.total_seconds() if isinstance(length, timedelta) else float(length)
     seconds = max(seconds, 0.0)
     if seconds < 9.95:
-        return f"{seconds:.1f} s" if seconds >= 0.05 else f"{round(seconds * 1000)} ms"
+        return f"{number(seconds, 1)} s" if seconds >= 0.05 else f"{round(seconds * 1000)} ms"
     size, unit = next((size, unit) for size, unit in _UNITS if seconds >= size)
     if parts == 1 or unit == "s" or seconds > _DAY:
         # Never rounded up past what is left; "1 d" would stand for anything from 24 to 48 hours.
@@ -42,7 +47,7 @@ def cut(text: str, length: int) -> str:
 def age(at: datetime, now: datetime) -> str:
     """How long ago: "3 h"; "now" below a second."""
     seconds = (now - at).total_seconds()
-    return "now" if seconds < 1 else span(round(seconds) if seconds < 10 else seconds).replace(".0", "")
+    return gettext("now") if seconds < 1 else f"{round(seconds)} s" if seconds < 9.95 else span(seconds)
 
 
 def moment(at: datetime, now: datetime, zone: tzinfo = UTC) -> str:
@@ -50,11 +55,22 @@ def moment(at: datetime, now: datetime, zone: tzinfo = UTC) -> str:
     at, now = at.astimezone(zone), now.astimezone(zone)
     days = (at.date() - now.date()).days
     clock = f"{at:%H:%M}"
-    near = {0: clock, -1: f"yesterday {clock}", 1: f"tomorrow {clock}"}
-    if days in near:
-        return near[days]
-    year = "" if at.year == now.year else f" {at.year}"
-    return f"{at.day} {at:%b}{year} {clock}"
+    if days == 0:
+        return clock
+    if days in (-1, 1):
+        near = gettext("yesterday {clock}") if days < 0 else gettext("tomorrow {clock}")
+        return near.format(clock=clock)
+    return date_format(at, gettext("j M H:i") if at.year == now.year else gettext("j M Y H:i"))
+
+
+def day(at: datetime) -> str:
+    """ "12 Jun"."""
+    return date_format(at, gettext("j M"))
+
+
+def percent(share: float) -> str:
+    """ "12.5%"."""
+    return gettext("{number}%").format(number=number(100 * share, 1))
 
 
 def exact(at: datetime) -> str:
@@ -78,15 +94,18 @@ def short_id(value: UUID | str, prefix: str = "") -> str:
 def size(count: int) -> str:
     """Bytes in the unit a person would take: "214 bytes", "2.1 kB", "1.0 MB"."""
     if count < 1_000:
-        return f"{count} byte" if count == 1 else f"{count} bytes"
-    return f"{count / 1_000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+        return some(count, "{count} byte", "{count} bytes")
+    return f"{number(count / 1_000, 1)} kB" if count < 1_000_000 else f"{number(count / 1_000_000, 1)} MB"
 
 
-def some(count: int, one: str, many: str = "") -> str:
-    """ "1 step", "2 steps", "1,284 rows"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def some(count: int, one: str, many: str) -> str:
+    """ "1 step", "2 steps", "1,284 rows". one, many: with {count} in them."""
+    return ngettext(one, many, count).format(count=number(count))
 
 
 def listing(items: list[str], last: str = "and") -> str:
-    """ "a", "a and b", "a, b and c"."""
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}" if items else ""
+    """ "a", "a and b", "a, b and c"; last: "and" or "or"."""
+    if len(items) < 2:
+        return "".join(items)
+    both = gettext("{first} or {last}") if last == "or" else gettext("{first} and {last}")
+    return both.format(first=", ".join(items[:-1]), last=items[-1])

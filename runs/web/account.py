@@ -13,6 +13,8 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster, store
 from runs.errors import HitlError, Problem, Unprocessable
@@ -22,12 +24,13 @@ from runs.models.people import SCOPES
 from runs.models.sessions import CAME, came
 from runs.operations.door import as_uuid
 from runs.templatetags.words import some
+from runs.tongue import Words
 from runs.web import clocks, once
 from runs.web.door import Request, page, see_other
 from runs.web.sheet import Done, draw, fields_of, forms
 
 YEAR: Final = 365 * 86_400
-THEME_WORDS: Final = {"": "as the system", "light": "light", "dark": "dark"}
+THEME_WORDS: Final = Words({"": "as the system", "light": "light", "dark": "dark"})
 BROWSERS: Final = {  # by what tells it from those that call themselves by its name too
     "Edg": "Edge",
     "OPR/": "Opera",
@@ -37,24 +40,28 @@ BROWSERS: Final = {  # by what tells it from those that call themselves by its n
     "FxiOS/": "Firefox",
     "Safari/": "Safari",
 }
-SYSTEMS: Final = {
-    "Android": "Android",
-    "iPhone": "an iPhone",
-    "iPad": "an iPad",
-    "Windows": "Windows",
-    "Mac OS X": "a Mac",
-    "CrOS": "ChromeOS",
-    "Linux": "Linux",
-}
-MEANS: Final = {
-    "runs:read": "see runs, history and checkpoints",
-    "runs:submit": "submit runs, and cancel its own",
-    "runs:submit_for_others": "submit runs for other people, who count as having asked",
-    "runs:operate": "rewind, edit state, cancel",
-    "approvals:read": "see approvals",
-    "approvals:decide": "answer approvals, as you",
-    "admin": "members, teams, tokens and settings, where you are an admin",
-}
+SYSTEMS: Final = Words(
+    {
+        "Android": "Android",
+        "iPhone": "an iPhone",
+        "iPad": "an iPad",
+        "Windows": "Windows",
+        "Mac OS X": "a Mac",
+        "CrOS": "ChromeOS",
+        "Linux": "Linux",
+    }
+)
+MEANS: Final = Words(
+    {
+        "runs:read": "see runs, history and checkpoints",
+        "runs:submit": "submit runs, and cancel its own",
+        "runs:submit_for_others": "submit runs for other people, who count as having asked",
+        "runs:operate": "rewind, edit state, cancel",
+        "approvals:read": "see approvals",
+        "approvals:decide": "answer approvals, as you",
+        "admin": "members, teams, tokens and settings, where you are an admin",
+    }
+)
 
 
 class SignIn(LoginView):
@@ -88,11 +95,15 @@ def remember_arrival(request: HttpRequest) -> None:
 
 def _profile(request: Request, *, error: HitlError | None = None) -> HttpResponse:
     zone = request.POST.get("zone", request.user.zone or "UTC")
+    language = request.POST.get("language", request.user.language)
     wrong = fields_of(error)
     shown = {
         "person": request.user,
         "zone": zone,
         "zones": clocks.zone_choices(zone),
+        "languages": [
+            {"code": code, "words": words, "chosen": code == language} for code, words in languages()
+        ],
         "themes": [{"name": name, "words": words} for name, words in THEME_WORDS.items()],
         "errors": wrong,
     }
@@ -101,14 +112,23 @@ def _profile(request: Request, *, error: HitlError | None = None) -> HttpRespons
 
 @forms(_profile)
 def profile(request: Request) -> HttpResponse:
-    operations.set_zone(actor=request.actor, zone=request.POST.get("zone", ""))
-    messages.success(request, "Saved.")
+    person = operations.set_zone(actor=request.actor, zone=request.POST.get("zone", ""))
+    language = request.POST.get("language", person.language)
+    if language != person.language:
+        person = operations.set_language(actor=request.actor, language=language)
+    with translation.override(person.language or translation.get_language_from_request(request)):
+        messages.success(request, gettext("Saved."))  # read on a page that speaks the new language
     answer = see_other(reverse("account"))
     theme = request.POST.get("theme", "")
     if theme in THEME_WORDS:
         # As the switch in the top bar does.
         answer.set_cookie("hitl_theme", theme, max_age=YEAR, samesite="Lax")
     return answer
+
+
+def languages() -> list[tuple[str, str]]:
+    """What one may read in: code and its own name for itself, "" for what the browser asks for."""
+    return [("", gettext("as the browser asks")), *settings.LANGUAGES]
 
 
 # ---- password
@@ -132,7 +152,7 @@ def password(request: Request) -> Done:
         session_key=request.session.session_key or "",
     )
     update_session_auth_hash(request, person)
-    return Done("Your password is changed; you are signed out everywhere else.", reverse("account"))
+    return Done(gettext("Your password is changed; you are signed out everywhere else."), reverse("account"))
 
 
 # ---- sessions
@@ -164,7 +184,9 @@ def browser_of(agent: str) -> str:
     """A browser and its system as people call them, from what a browser says of itself."""
     browser = next((name for mark, name in BROWSERS.items() if mark in agent), "")
     system = next((name for mark, name in SYSTEMS.items() if mark in agent), "")
-    return " on ".join(part for part in (browser, system) if part) or "Another browser"
+    if browser and system:
+        return gettext("{browser} on {system}").format(browser=browser, system=system)
+    return browser or system or gettext("Another browser")
 
 
 @forms(_sessions)
@@ -173,9 +195,12 @@ def sessions(request: Request) -> Done:
     handle = request.POST.get("session", "")
     if handle:
         operations.end_session(actor=request.actor, handle=as_uuid(handle))
-        return Done("It is signed out.", reverse("sessions"))
+        return Done(gettext("It is signed out."), reverse("sessions"))
     ended = operations.end_other_sessions(actor=request.actor, session_key=request.session.session_key or "")
-    return Done(f"{some(ended, 'other session')} ended.", reverse("sessions"))
+    return Done(
+        some(ended, "{count} other session ended.", "{count} other sessions ended."),
+        reverse("sessions"),
+    )
 
 
 # ---- tokens
@@ -224,12 +249,12 @@ def _days(text: str, *, name: str, scopes: list[str]) -> int:
     problems = [
         Problem(path, "required", message)
         for path, missing, message in (
-            ("/name", not name, "Give it a name."),
-            ("/scopes", not scopes, "Choose at least one."),
+            ("/name", not name, gettext("Give it a name.")),
+            ("/scopes", not scopes, gettext("Choose at least one.")),
             (
                 "/days",
                 not (text == "" or (text.isascii() and text.isdigit() and 0 < int(text) < 10_000)),
-                "A whole number.",
+                gettext("A whole number."),
             ),
         )
         if missing

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.timezone import get_current_timezone
+from django.utils.translation import gettext
 
 from runs import inboxes, operations, policies, queries, sights, store
 from runs.engine.stages import candidates
@@ -18,11 +19,12 @@ from runs.errors import BadRequest, HitlError, NothingDecided
 from runs.models import Approval
 from runs.operations import Chosen, Together
 from runs.templatetags import pretty, words
+from runs.tongue import Words
 from runs.web import clocks
 from runs.web.door import Request, number, page
 from runs.web.sheet import Done, draw, fields_of, forms
 
-SNOOZES: Final = {"1": "an hour", "4": "four hours", "24": "a day", "168": "a week"}
+SNOOZES: Final = Words({"1": "an hour", "4": "four hours", "24": "a day", "168": "a week"})
 MOST: Final = 100  # decided together
 
 
@@ -67,25 +69,27 @@ def _do(request: Request, approval_id: UUID) -> str:
     given: dict[str, Any] = {"actor": request.actor, "approval_id": approval_id}
     if what == "assign":
         operations.assign(**given, reason=reason)
-        return f"You work on {name}; others cannot answer it for an hour."
+        return gettext("You work on {name}; others cannot answer it for an hour.").format(name=name)
     if what == "give":
         done = operations.assign(**given, to=request.POST.get("to", ""), reason=reason)
-        return f"{done.assignee} works on {name} now."
+        return gettext("{assignee} works on {name} now.").format(assignee=done.assignee, name=name)
     if what == "unassign":
         operations.unassign(**given, reason=reason)
-        return f"{name} is released."
+        return gettext("{name} is released.").format(name=name)
     if what == "snooze":
         hours = number(request.POST.get("hours"))
         until = store.now() + timedelta(hours=hours) if hours else None
         operations.snooze(**given, until=until)
         return (
-            f"{name} is out of your list for {words.span(timedelta(hours=hours))}."
+            gettext("{name} is out of your list for {span}.").format(
+                name=name, span=words.span(timedelta(hours=hours))
+            )
             if hours
-            else f"{name} is back."
+            else gettext("{name} is back.").format(name=name)
         )
     if what == "extend":
         done = operations.extend(**given, due_at=_instant(request, "due_at"), reason=reason)
-        return f"{name} is due {_said(done.due_at)}."
+        return gettext("{name} is due {when}.").format(name=name, when=_said(done.due_at))
     raise BadRequest("Say what is to be done.")
 
 
@@ -166,13 +170,13 @@ def _groups(request: Request, chosen: set[UUID]) -> dict[str, list[Approval]]:
 def _why_alone(request: Request, approval: Approval, now: datetime) -> str:
     """Why somebody cannot decide this one together with others, or nothing."""
     if approval.status != "open":
-        return "is closed"
+        return gettext("is closed")
     if not policies.can_decide(request.actor, approval.run, approval):
-        return "does not ask you"
+        return gettext("does not ask you")
     if not operations.is_low_risk(approval):
-        return "is not said to be of low risk, or cannot be undone"
+        return gettext("is not said to be of low risk, or cannot be undone")
     if approval.is_worked_on(now) and approval.assignee_id != request.user.pk:
-        return f"is what {approval.assignee} works on"
+        return gettext("is what {assignee} works on").format(assignee=approval.assignee)
     return ""
 
 
@@ -183,7 +187,7 @@ def _left_out(request: Request, ids: set[UUID]) -> list[dict[str, Any]]:
     return [
         {
             "approval": sights.approval(row, sights.of(request.actor, row.run)),
-            "why": _why_alone(request, row, now) or "asks something else than the others",
+            "why": _why_alone(request, row, now) or gettext("asks something else than the others"),
         }
         for row in found
     ]
@@ -245,7 +249,7 @@ def _away_page(request: Request, *, error: HitlError | None = None) -> HttpRespo
 def away(request: Request) -> Done:
     if request.POST.get("back"):
         ended = operations.be_back(actor=request.actor, absence_id=request.POST["back"])
-        return Done(f"{ended.user} answers again.", reverse("away"))
+        return Done(gettext("{user} answers again.").format(user=ended.user), reverse("away"))
     made = operations.be_away(
         actor=request.actor,
         substitute=request.POST.get("substitute", ""),
@@ -253,5 +257,7 @@ def away(request: Request) -> Done:
         ends_at=_instant(request, "ends_at"),
         note=request.POST.get("note", ""),
     )
-    said = f"{made.substitute} answers in your place from {_said(made.starts_at)}."
+    said = gettext("{substitute} answers in your place from {when}.").format(
+        substitute=made.substitute, when=_said(made.starts_at)
+    )
     return Done(said, reverse("away"))

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from django.utils.timezone import localtime
+from django.utils.translation import gettext
 
 from runs.errors import (
     AlreadyDecided,
@@ -27,16 +28,19 @@ from runs.errors import (
 )
 from runs.models import Approval, Revision
 from runs.templatetags import words
+from runs.tongue import ANSWERS, Words
 
-DONE: Final = {
-    "approve": "approved",
-    "reject": "rejected",
-    "respond": "answered",
-    "mixed": "partly approved",
-    "edit": "edited",
-    "revise": "edited",
-}
-NOTHING_SENT: Final = "Nothing of yours was sent; your text is below."
+DONE: Final = Words(
+    {
+        "approve": "approved",
+        "reject": "rejected",
+        "respond": "answered",
+        "mixed": "partly approved",
+        "edit": "edited",
+        "revise": "edited",
+    }
+)
+NOTHING_SENT: Final = Words({"text": "Nothing of yours was sent; your text is below."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +59,22 @@ def of_error(error: HitlError) -> Banner:
     if isinstance(error, ReasonRequired):
         return Banner("red", "octagon", error.detail)
     if isinstance(error, (Busy, Unavailable)):
-        return Banner("amber", "warn", error.detail, ["What you typed is still here; send it again."])
+        return Banner(
+            "amber", "warn", error.detail, [gettext("What you typed is still here; send it again.")]
+        )
     if isinstance(error, StaleVersion):
         return Banner(
-            "amber", "warn", "The run has moved on. Nothing was sent, nothing is lost.", [error.detail]
+            "amber",
+            "warn",
+            gettext("The run has moved on. Nothing was sent, nothing is lost."),
+            [error.detail],
         )
     if isinstance(error, KeyReused):
         return Banner(
             "amber",
             "warn",
-            "This form was sent before, with something else in it.",
-            ["Nothing was sent this time; send it again to start another run."],
+            gettext("This form was sent before, with something else in it."),
+            [gettext("Nothing was sent this time; send it again to start another run.")],
         )
     if isinstance(error, AlreadyTerminal):
         return Banner("amber", "info", error.detail)
@@ -85,20 +94,33 @@ def of_decision(
 ) -> Banner:
     """A refusal of an answer to an approval. wanted: the answer; seen: the version that was on the screen."""
     if isinstance(error, AlreadyDecided):
-        done = DONE.get(str(error.facts.get("action")), "decided about")
+        done = DONE.get(str(error.facts.get("action")), gettext("decided about"))
         when = (
-            f" at {localtime(approval.closed_at):%H:%M:%S}, {words.age(approval.closed_at, now)} ago"
+            gettext(" at {at:%H:%M:%S}, {age} ago").format(
+                at=localtime(approval.closed_at), age=words.age(approval.closed_at, now)
+            )
             if approval.closed_at
             else ""
         )
-        text = f"{error.facts.get('winner')} {done} version {approval.version}{when}."
-        return Banner("red", "octagon", "Decided before you", [text, NOTHING_SENT])
+        text = gettext("{winner} {done} version {version}{when}.").format(
+            winner=error.facts.get("winner"), done=done, version=approval.version, when=when
+        )
+        return Banner("red", "octagon", gettext("Decided before you"), [text, NOTHING_SENT["text"]])
     if isinstance(error, TimedOut):
-        return Banner("red", "clock", "The time to decide was over", [error.detail, NOTHING_SENT])
+        return Banner(
+            "red", "clock", gettext("The time to decide was over"), [error.detail, NOTHING_SENT["text"]]
+        )
     if isinstance(error, ApprovalClosed):
-        return Banner("red", "octagon", "This approval is closed", [error.detail, NOTHING_SENT])
+        return Banner(
+            "red", "octagon", gettext("This approval is closed"), [error.detail, NOTHING_SENT["text"]]
+        )
     if isinstance(error, PayloadChanged):
-        return Banner("red", "octagon", "What is stored is not what was shown", [error.detail, NOTHING_SENT])
+        return Banner(
+            "red",
+            "octagon",
+            gettext("What is stored is not what was shown"),
+            [error.detail, NOTHING_SENT["text"]],
+        )
     if isinstance(error, StaleVersion):
         return _stale(approval, wanted=wanted, seen=seen, revisions=revisions, now=now)
     return of_error(error)
@@ -111,11 +133,19 @@ def _stale(
     texts = []
     if made is not None and made.author is not None:
         ago = words.age(made.created_at, now)
-        texts.append(f"{made.author} edited it at {localtime(made.created_at):%H:%M:%S}, {ago} ago.")
+        texts.append(
+            gettext("{author} edited it at {at:%H:%M:%S}, {ago} ago.").format(
+                author=made.author, at=localtime(made.created_at), ago=ago
+            )
+        )
     texts.append(
-        f"Your {wanted or 'answer'} was for version {seen}; the open one is version {approval.version}. "
-        "Your text is kept."
+        gettext(
+            "Your {wanted} was for version {seen}; the open one is version {version}. Your text is kept."
+        ).format(wanted=ANSWERS.get(wanted or "answer", wanted), seen=seen, version=approval.version)
     )
     return Banner(
-        "amber", "warn", "This changed while you were writing. Nothing was sent, nothing is lost.", texts
+        "amber",
+        "warn",
+        gettext("This changed while you were writing. Nothing was sent, nothing is lost."),
+        texts,
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
+from django.utils.translation import gettext
+
 from runs.models import Branch
 from runs.templatetags import words
 
@@ -74,9 +76,17 @@ def _limb(line: BranchLine, rows: Mapping[int, float], most: int) -> Limb:
     x, end = (round(EDGE + WIDTH * at / most, 1) for at in (start, max(line.head, start)))
     above = rows.get(branch.parent_branch) if branch.parent_branch else None
     leaves = "" if above is None else f"M{x:g} {above:g}V{y - 8:g}Q{x:g} {y:g} {x + 8:g} {y:g}"
-    named = words.cut(branch.label, 24) if branch.label else f"branch {branch.no}"
-    stands = f"{'head' if line.current else 'left at'} {line.head}"
-    left = f" from {start} of branch {branch.parent_branch}" if branch.parent_branch else ""
+    named = (
+        words.cut(branch.label, 24) if branch.label else gettext("branch {branch}").format(branch=branch.no)
+    )
+    stands = (gettext("head {no}") if line.current else gettext("left at {no}")).format(no=line.head)
+    left = (
+        gettext(" from {start} of branch {parent_branch}").format(
+            start=start, parent_branch=branch.parent_branch
+        )
+        if branch.parent_branch
+        else ""
+    )
     return Limb(
         no=branch.no,
         leaves=leaves,
@@ -87,7 +97,7 @@ def _limb(line: BranchLine, rows: Mapping[int, float], most: int) -> Limb:
         text=f"{named}, {stands}",
         text_x=end + 10,
         text_y=y + 4,
-        said=f"branch {branch.no}{left}, {stands}",
+        said=gettext("branch {branch}{left}, {stands}").format(branch=branch.no, left=left, stands=stands),
     )
 
 

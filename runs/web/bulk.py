@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from runs import operations, sights, store
-from runs.errors import BadRequest, HitlError
+from runs.errors import BadRequest, HitlError, Told
 from runs.operations import Bulk, Item, Order
 from runs.runlists import RunFilter
 from runs.templatetags import words
@@ -106,7 +106,9 @@ def _rows(request: Request, result: Bulk) -> dict[str, Any]:
 def _order(told: Mapping[str, str]) -> Order:
     verb = told.get("verb", "")
     if verb not in signs.BULK:
-        raise BadRequest(f"Many runs at once can be told to {words.listing(list(signs.BULK))}.")
+        raise BadRequest(
+            Told("Many runs at once can be told to {listing}.", listing=words.listing(list(signs.BULK)))
+        )
     rewinds = verb == "rewind"
     return Order(
         verb,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from django.utils.translation import gettext
+
 from runs.models import Approval, Run, Vote
 from runs.templatetags import hidden, links, words
 from runs.web import payload, sentence, signs
@@ -66,9 +68,12 @@ class Card:
     def rests_on(self) -> str:
         """What ran before it, in a line."""
         if not self.evidence:
-            return "Nothing ran before this"
+            return gettext("Nothing ran before this")
         calls = sum(len(step.calls) for step in self.evidence)
-        said = [words.some(len(self.evidence), "step"), words.some(calls, "call") if calls else ""]
+        said = [
+            words.some(len(self.evidence), "{count} step", "{count} steps"),
+            words.some(calls, "{count} call", "{count} calls") if calls else "",
+        ]
         nodes = " → ".join(dict.fromkeys(step.node for step in self.evidence[-RESTS_ON:]))
         return f"{nodes}: {', '.join(part for part in said if part)}"
 
@@ -83,11 +88,23 @@ class Card:
         return self.whole or not self.is_cut
 
     @property
+    def clock_answers(self) -> bool:
+        """Nobody else is asked once the time is over: it decides itself."""
+        chain = self.approval.options.get("escalate_to", [])
+        return self.approval.level >= len(chain) and self.approval.options.get("on_timeout") in (
+            "approve",
+            "reject",
+        )
+
+    @property
     def unread(self) -> str:
         """How much is not on this page, in a few words."""
         more = sum(action.more for action in self.actions)
-        said = [words.size(self.rest) if self.rest else "", words.some(more, "argument") if more else ""]
-        return f"{words.listing([part for part in said if part])} not shown"
+        said = [
+            words.size(self.rest) if self.rest else "",
+            words.some(more, "{count} argument", "{count} arguments") if more else "",
+        ]
+        return gettext("{listing} not shown").format(listing=words.listing([part for part in said if part]))
 
     @property
     def rest(self) -> int:
@@ -152,7 +169,9 @@ class Card:
     def hidden_where(self) -> str:
         places = [words.cut(finding.path, MAX_PLACE) for finding in self.findings[:3]]
         return words.listing(places) + (
-            f" and {len(self.findings) - 3} more places" if len(self.findings) > 3 else ""
+            gettext(" and {count} more places").format(count=len(self.findings) - 3)
+            if len(self.findings) > 3
+            else ""
         )
 
     @property
@@ -260,21 +279,29 @@ def news(approval: Approval, *, votes: Sequence[Vote], author: str, now: datetim
     """What happened to an approval that somebody has open, in a sentence."""
     decisive = next((vote for vote in approval.votes.all() if vote.decisive), None)
     if approval.status == "decided" and decisive:
-        return (
-            f"{decisive.user or 'The system'} has decided this: {signs.of_approval(approval).word.lower()}."
+        return gettext("{user} has decided this: {sign}.").format(
+            user=decisive.user or gettext("The system"), sign=signs.of_approval(approval).word.lower()
         )
     if approval.closed_reason == "edited":
-        return f"{author or 'Somebody'} has edited this; the edit is checked and then asked anew."
+        return gettext("{author} has edited this; the edit is checked and then asked anew.").format(
+            author=author or gettext("Somebody")
+        )
     if approval.status != "open":
-        return f"This approval is closed: {signs.of_approval(approval).word.lower()}."
+        return gettext("This approval is closed: {sign}.").format(
+            sign=signs.of_approval(approval).word.lower()
+        )
     if approval.version > 1 and not votes:
-        return f"{author or 'Somebody'} has edited this; version {approval.version} is open now."
+        return gettext("{author} has edited this; version {version} is open now.").format(
+            author=author or gettext("Somebody"), version=approval.version
+        )
     if approval.is_worked_on(now):
-        return f"{approval.assignee} works on this now; take it over to answer."
+        return gettext("{assignee} works on this now; take it over to answer.").format(
+            assignee=approval.assignee
+        )
     if not votes:
-        return "Nobody works on this any more."
+        return gettext("Nobody works on this any more.")
     who = words.listing([str(vote.user) for vote in votes])
-    return f"{who} has voted on version {approval.version}."
+    return gettext("{who} has voted on version {version}.").format(who=who, version=approval.version)
 
 
 # ---- inside
@@ -300,5 +327,7 @@ def _left(approval: Approval, now: datetime) -> str:
         return ""
     left = approval.due_at - now
     return (
-        f"{words.span(left, parts=2)} left" if left.total_seconds() > 0 else f"over since {words.span(-left)}"
+        gettext("{span} left").format(span=words.span(left, parts=2))
+        if left.total_seconds() > 0
+        else gettext("over since {span}").format(span=words.span(-left))
     )

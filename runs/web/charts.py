@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from django.utils.translation import gettext
+
 from runs.stats import Bar, Range, Spread
 from runs.templatetags import words
+from runs.tongue import number
 
 LEFT: Final = 9.0  # % that the numbers of the axis take
 TOP: Final = 14.0
@@ -67,23 +70,36 @@ def runs_over_time(bars: Sequence[Bar], wanted: Range) -> Columns:
     """What ended, by how; dashes: what began."""
     stacks: list[Stack] = [[(bar.completed, "a"), (bar.cancelled, "c"), (bar.failed, "f")] for bar in bars]
     titles = [
-        f"{_span(bar, wanted)}: {words.some(bar.begun, 'run')} begun, {bar.completed:,} completed, {bar.failed:,} failed, "
-        f"{bar.cancelled:,} cancelled"
+        gettext("{span}: {runs} begun, {completed} completed, {failed} failed, {cancelled} cancelled").format(
+            span=_span(bar, wanted),
+            runs=words.some(bar.begun, "{count} run", "{count} runs"),
+            completed=number(bar.completed),
+            failed=number(bar.failed),
+            cancelled=number(bar.cancelled),
+        )
         for bar in bars
     ]
     most = max((bar for bar in bars), key=lambda bar: bar.ended)
     said = (
-        f"Runs that ended, at most {most.ended:,} ({_span(most, wanted)})"
+        gettext("Runs that ended, at most {ended} ({span})").format(
+            ended=number(most.ended), span=_span(most, wanted)
+        )
         if most.ended
-        else "No run has ended"
+        else gettext("No run has ended")
     )
     return _columns(bars, wanted, stacks, titles, said, dashes=[bar.begun for bar in bars])
 
 
 def steps_over_time(bars: Sequence[Bar], wanted: Range) -> Columns:
-    titles = [f"{_span(bar, wanted)}: {words.some(bar.steps, 'step')}" for bar in bars]
+    titles = [
+        f"{_span(bar, wanted)}: " + words.some(bar.steps, "{count} step", "{count} steps") for bar in bars
+    ]
     most = max((bar for bar in bars), key=lambda bar: bar.steps)
-    said = f"Steps, at most {most.steps:,} ({_span(most, wanted)})" if most.steps else "No step was finished"
+    said = (
+        gettext("Steps, at most {steps} ({span})").format(steps=number(most.steps), span=_span(most, wanted))
+        if most.steps
+        else gettext("No step was finished")
+    )
     return _columns(bars, wanted, [[(bar.steps, "t")] for bar in bars], titles, said)
 
 
@@ -105,7 +121,7 @@ def _columns(
         x = LEFT + every * (place + 0.15)
         columns.append(Column(x, every * 0.7, _boxes(stack, top), dash, titles[place]))
     lines = [
-        Tick(_y(top * part // 4, top), f"{top * part // 4:,}")
+        Tick(_y(top * part // 4, top), number(top * part // 4))
         for part in range(5)
         if top % 4 == 0 or part in (0, 4)
     ]
@@ -148,14 +164,20 @@ def _label(at: datetime, wanted: Range) -> str:
     if wanted.length <= DAY:
         return f"{at:%H:%M}" if at.hour % 4 == 0 else ""
     if wanted.bar < DAY:
-        return f"{at.day} {at:%b}" if at.hour == 0 and at.toordinal() % 2 else ""
-    return f"{at.day} {at:%b}" if at.toordinal() % 6 == 0 else ""
+        return words.day(at) if at.hour == 0 and at.toordinal() % 2 else ""
+    return words.day(at) if at.toordinal() % 6 == 0 else ""
 
 
 def _span(bar: Bar, wanted: Range) -> str:
     """Which time a bar stands for, in words."""
-    day = f"{bar.at.day} {bar.at:%b}"
-    return day if wanted.bar >= DAY else f"{day} {bar.at:%H:%M} to {bar.at + wanted.bar:%H:%M}"
+    day = words.day(bar.at)
+    return (
+        day
+        if wanted.bar >= DAY
+        else gettext("{day} {start:%H:%M} to {end:%H:%M}").format(
+            day=day, start=bar.at, end=bar.at + wanted.bar
+        )
+    )
 
 
 def spans(bars: Sequence[Bar], wanted: Range) -> list[str]:

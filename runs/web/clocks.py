@@ -7,7 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from runs.engine.hours import known_zones
-from runs.errors import Problem, Unprocessable
+from runs.errors import Problem, Told, Unprocessable
 
 YEARS: Final = range(2000, 2200)  # of a calendar that somebody works by
 
@@ -25,7 +25,7 @@ def instant(text: str, zone: tzinfo, *, path: str) -> datetime:
     except ValueError:
         wall = None
     if wall is None or wall.year not in YEARS:
-        told = "a date and a time"
+        told = Told("a date and a time")
         raise Unprocessable(f"{path[1:]}: {told}.", errors=[Problem(path, "invalid_instant", told)])
     return wall.replace(tzinfo=wall.tzinfo or zone).astimezone(UTC)
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, queries, sights, store
 from runs.engine import canonical
@@ -97,8 +98,12 @@ def compare(request: Request, run_id: UUID) -> HttpResponse:
     shown = {
         "run": run,
         "branches": branches if len(branches) > 1 else [],
-        "left": _column(found.left, found.only_left, "Left", _outcome(request, found.left, live, now)),
-        "right": _column(found.right, found.only_right, "Right", _outcome(request, found.right, live, now)),
+        "left": _column(
+            found.left, found.only_left, gettext("Left"), _outcome(request, found.left, live, now)
+        ),
+        "right": _column(
+            found.right, found.only_right, gettext("Right"), _outcome(request, found.right, live, now)
+        ),
         "other": "" if found.right.run.pk == run.pk else str(found.right.run.pk),
         "same_run": found.left.run.pk == found.right.run.pk,
         "changes": pretty.changes(before, after)[:MOST],
@@ -128,13 +133,13 @@ def _column(side: Side, alone: Sequence[Step], name: str, outcome: Outcome) -> S
         checkpoint=side.checkpoint,
         branch=side.branch,
         url=reverse("run-checkpoint", args=[side.run.pk, side.checkpoint]),
-        next=words.listing([step.node for step in live_steps(side.position)]) or "end",
+        next=words.listing([step.node for step in live_steps(side.position)]) or gettext("end"),
         steps=len(side.steps),
         worked=words.span(sum(map(_length, side.steps.values())), parts=2),
         alone=[_step_row(step) for step in alone[:MOST]],
         more=max(len(alone) - MOST, 0),
         decisions=len(side.decisions),
-        usage=timeline.spent_text(side.usage) or "nothing",
+        usage=timeline.spent_text(side.usage) or gettext("nothing"),
         outcome=outcome,
     )
 
@@ -149,7 +154,10 @@ def _length(step: Step) -> float:
 def _outcome(request: Request, side: Side, live: Mapping[UUID, Live], now: datetime) -> Outcome:
     """What came of the way on which a checkpoint lies: of the run, or that it was left for another branch."""
     if side.branch != side.run.branch:
-        return Outcome(signs.STEP["void"], f"left behind: the run is on branch {side.run.branch}")
+        return Outcome(
+            signs.STEP["void"],
+            gettext("left behind: the run is on branch {branch}").format(branch=side.run.branch),
+        )
     run, going, sight = side.run, live[side.run.pk], sights.of(request.actor, side.run)
     run.error = sight.error(run.error)
     sights.live(going.steps, going.approvals, sight)
@@ -159,7 +167,9 @@ def _outcome(request: Request, side: Side, live: Mapping[UUID, Live], now: datet
 
 def _step_row(step: Step) -> run_page.AgainStep:
     name = f"{step.node} #{step.visit}" if step.visit > 1 else step.node
-    return run_page.AgainStep(name, f"checkpoint {step.checkpoint}", signs.STEP[step.status])
+    return run_page.AgainStep(
+        name, gettext("checkpoint {checkpoint}").format(checkpoint=step.checkpoint), signs.STEP[step.status]
+    )
 
 
 def _decision_pairs(left: Sequence[Approval], right: Sequence[Approval]) -> list[DecisionPair]:

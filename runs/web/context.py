@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from runs import inboxes, policies, queries
 from runs.models import Project
 from runs.policies import Actor
+from runs.templatetags import codes
 
 THEMES = ("light", "dark")
 PLACES = {
@@ -76,8 +78,13 @@ class Frame:
         return timezone.get_current_timezone_name()
 
     @property
+    def language(self) -> str:
+        """The language of the page."""
+        return translation.get_language() or settings.LANGUAGE_CODE
+
+    @property
     def roles(self) -> str:
-        return ", ".join(sorted(self.actor.roles)) if self.actor else ""
+        return ", ".join(codes.word(role) for role in sorted(self.actor.roles)) if self.actor else ""
 
     @cached_property
     def inbox_count(self) -> int:

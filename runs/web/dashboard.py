@@ -9,25 +9,28 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import policies, queries, stats, store
 from runs.stats import Bar, Open, Overview
 from runs.templatetags import words
+from runs.tongue import Words, number
 from runs.web import charts
 from runs.web.charts import Length
 from runs.web.door import Request, page
 from runs.web.timeline import spent_text
 
 SHOWN: Final = 12  # rows of a picture; the table under it has all
-ANYBODY: Final = "any reviewer"
-OUTCOMES: Final = {
-    "approve": "approved as asked",
-    "edit": "approved, edited",
-    "reject": "rejected",
-    "respond": "answered",
-    "mixed": "partly approved",
-    "timeout": "by the clock",
-}
+OUTCOMES: Final = Words(
+    {
+        "approve": "approved as asked",
+        "edit": "approved, edited",
+        "reject": "rejected",
+        "respond": "answered",
+        "mixed": "partly approved",
+        "timeout": "by the clock",
+    }
+)
 
 
 @page()
@@ -82,39 +85,48 @@ def tiles(found: Overview, opened: Open) -> list[dict[str, str]]:
     answered = sum(count for outcome, count in found.outcomes.items() if outcome != "timeout")
     return [
         {
-            "name": "Open approvals",
-            "value": f"{opened.count:,}{'+' if opened.more else ''}",
-            "note": f"{opened.today:,} due within a day, {opened.late:,} past due",
+            "name": gettext("Open approvals"),
+            "value": number(opened.count) + ("+" if opened.more else ""),
+            "note": gettext("{today} due within a day, {late} past due").format(
+                today=number(opened.today), late=number(opened.late)
+            ),
         },
         {
-            "name": "Asked to decided, p50",
-            "value": words.about(decisions.p50) if decisions.p50 is not None else "none yet",
+            "name": gettext("Asked to decided, p50"),
+            "value": words.about(decisions.p50) if decisions.p50 is not None else gettext("none yet"),
             "note": f"p95 {words.about(decisions.p95)}" if decisions.p95 is not None else "",
         },
         {
-            "name": "Runs ended",
-            "value": f"{whole.ended:,}",
-            "note": f"{whole.begun:,} begun; {found.before.ended:,} ended in the {found.range.words} before",
+            "name": gettext("Runs ended"),
+            "value": number(whole.ended),
+            "note": gettext("{begun} begun; {ended} ended in the {span} before").format(
+                begun=number(whole.begun), ended=number(found.before.ended), span=found.range.words
+            ),
         },
         {
-            "name": "Failed",
-            "value": f"{whole.failed:,}",
+            "name": gettext("Failed"),
+            "value": number(whole.failed),
             "note": _compared(whole, found.before),
             "tone": "red" if _is_worse(whole, found.before) else "",
         },
         {
-            "name": "Edited by people",
+            "name": gettext("Edited by people"),
             "value": _percent(found.outcomes["edit"], answered),
-            "note": f"of {words.some(answered, 'decision')}; {_percent(found.outcomes['reject'], answered)} rejected",
+            "note": gettext("of {decisions}; {percent} rejected").format(
+                decisions=words.some(answered, "{count} decision", "{count} decisions"),
+                percent=_percent(found.outcomes["reject"], answered),
+            ),
         },
     ]
 
 
 def _compared(now: Bar, before: Bar) -> str:
     if now.failing is None:
-        return "nothing has ended"
-    was = "" if before.failing is None else f", was {before.failing:.1%}"
-    return f"{now.failing:.1%} of what ended{was}"
+        return gettext("nothing has ended")
+    was = (
+        "" if before.failing is None else gettext(", was {share}").format(share=words.percent(before.failing))
+    )
+    return gettext("{share} of what ended{was}").format(share=words.percent(now.failing), was=was)
 
 
 def _is_worse(now: Bar, before: Bar) -> bool:
@@ -122,7 +134,7 @@ def _is_worse(now: Bar, before: Bar) -> bool:
 
 
 def _percent(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "none"
+    return words.percent(part / whole) if whole else gettext("none")
 
 
 # ---- pictures
@@ -133,7 +145,7 @@ def pictures(found: Overview, opened: Open) -> dict[str, Any]:
         "runs": charts.runs_over_time(found.bars, found.range),
         "steps": charts.steps_over_time(found.bars, found.range),
         "bars": list(zip(charts.spans(found.bars, found.range), found.bars, strict=True)),
-        "teams": charts.latencies(dict(list(found.teams.items())[:SHOWN]), nobody=ANYBODY),
+        "teams": charts.latencies(dict(list(found.teams.items())[:SHOWN]), nobody=gettext("any reviewer")),
         "outcomes": [(OUTCOMES.get(name, name), count) for name, count in found.outcomes.most_common()],
         "ages": ages(opened),
         "failures": failures(found),
@@ -156,7 +168,7 @@ def failures(found: Overview) -> list[Length]:
     most = max((one.count for one in found.failures), default=0)
     return [
         Length(
-            words.cut(one.code or "unknown", 40),
+            words.cut(one.code or gettext("unknown"), 40),
             one.count,
             charts.share_of(one.count, most),
             "f",

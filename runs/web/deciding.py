@@ -14,8 +14,9 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.translation import gettext
 
-from runs import attached, operations, policies, queries, sights, workflows
+from runs import attached, operations, policies, queries, sights, tongue, workflows
 from runs.engine import canonical
 from runs.engine.approval import ActionDecision
 from runs.engine.workflow import Workflow
@@ -23,6 +24,7 @@ from runs.errors import BadRequest, HitlError, NotFound, UnknownWorkflow, Unproc
 from runs.models import Approval, JournalEntry, Link, Revision, Step
 from runs.operations import Answer
 from runs.templatetags import words
+from runs.tongue import Words
 from runs.web import card as cards
 from runs.web import editing, inbox, once, payload, sentence
 from runs.web.banner import of_decision
@@ -30,7 +32,9 @@ from runs.web.door import Request, enter, number, page, see_other
 from runs.web.material import Material
 
 EVIDENCE: Final = 40
-ANSWERS: Final = {"approve": "Approved", "reject": "Rejected", "respond": "Answered", "mixed": "Decided"}
+ANSWERS: Final = Words(
+    {"approve": "Approved", "reject": "Rejected", "respond": "Answered", "mixed": "Decided"}
+)
 
 
 class NotSeen(Unprocessable):
@@ -51,13 +55,15 @@ class NotRead(Unprocessable):
     code = "not_read"
 
 
-LACKS: Final = {
-    "unknown_team": "There is no team {who}.",
-    "unknown_person": "{who} may not decide in this project.",
-    "empty_team": "{who}: nobody there may decide.",
-    "only_requester": "{who} asked for the run, and nobody else is asked.",
-    "too_few": "{needed} must agree, and {there} may answer.",
-}
+LACKS: Final = Words(
+    {
+        "unknown_team": "There is no team {who}.",
+        "unknown_person": "{who} may not decide in this project.",
+        "empty_team": "{who}: nobody there may decide.",
+        "only_requester": "{who} asked for the run, and nobody else is asked.",
+        "too_few": "{needed} must agree, and {there} may answer.",
+    }
+)
 
 
 # ---- reading
@@ -192,7 +198,12 @@ def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpR
         comment=request.POST.get("reason", ""),
     )
     name = words.short_id(approval.pk, "A-")
-    messages.success(request, f"Version {revised.version} of {name} is saved, without your vote.")
+    messages.success(
+        request,
+        gettext("Version {version} of {name} is saved, without your vote.").format(
+            version=revised.version, name=name
+        ),
+    )
     return _done(request, reverse("approval", args=[approval.pk]) + inbox.view_query(request))
 
 
@@ -256,11 +267,15 @@ def _said(decided: operations.Decided) -> str:
     name = words.short_id(approval.pk, "A-")
     if approval.closed_reason == "edited":
         node = approval.options.get("recheck", "the check")
-        return f"Your edit of {name} goes through {node}; then people are asked anew."
+        return gettext("Your edit of {name} goes through {node}; then people are asked anew.").format(
+            name=name, node=node
+        )
     if approval.status == "open":
-        return f"Your vote on {name} is recorded; more people must agree."
-    again = " Your answer had been recorded before." if decided.replayed else ""
-    return f"{ANSWERS.get(approval.outcome, 'Decided')} {name}; the run goes on.{again}"
+        return gettext("Your vote on {name} is recorded; more people must agree.").format(name=name)
+    again = gettext(" Your answer had been recorded before.") if decided.replayed else ""
+    return gettext("{answered} {name}; the run goes on.{again}").format(
+        answered=ANSWERS.get(approval.outcome, gettext("Decided")), name=name, again=again
+    )
 
 
 def _done(request: Request, url: str) -> HttpResponse:
@@ -426,13 +441,17 @@ def _refusal(request: Request, approval: Approval, now: datetime) -> str:
             if vote.user_id == request.user.pk and vote.version == approval.version
         ]
         if mine:
-            return f"You have said {mine[0].outcome} about this version; others may still answer."
+            return gettext("You have said {outcome} about this version; others may still answer.").format(
+                outcome=tongue.ANSWERS.get(mine[0].outcome, mine[0].outcome)
+            )
         if approval.is_worked_on(now) and approval.assignee_id != request.user.pk:
-            return f"{approval.assignee} works on this; take it over to answer."
+            return gettext("{assignee} works on this; take it over to answer.").format(
+                assignee=approval.assignee
+            )
         return ""
     if policies.is_requester(request.user, approval.run):
-        return "You asked for this run. Whoever asks does not decide."
-    return f"Asked are {sentence.whom(approval)}; you may read this."
+        return gettext("You asked for this run. Whoever asks does not decide.")
+    return gettext("Asked are {whom}; you may read this.").format(whom=sentence.whom(approval))
 
 
 def _lack(request: Request, approval: Approval) -> str:

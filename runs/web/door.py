@@ -7,7 +7,6 @@ page that is shown again with the reason (`refused=`); without one there is a pa
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -16,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
-from django.utils import timezone
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
@@ -28,6 +27,7 @@ from runs.live.presence import note_use
 from runs.models import Member, Project, User
 from runs.models.sessions import handle_of
 from runs.policies import Actor
+from runs.tongue import Words, speak
 from runs.web import once
 
 
@@ -45,20 +45,22 @@ View = Callable[..., HttpResponseBase]  # a page, or a file
 Page = Callable[..., HttpResponse]
 Refused = Callable[..., HttpResponse]
 
-TITLES: Final = {
-    "forbidden": "You may not do this",
-    "self_approval": "You asked for this run, so you do not decide about it",
-    "not_a_candidate": "You are not among the people who are asked",
-    "not_found": "There is nothing here that you may see",
-    "unknown_checkpoint": "The run has no such checkpoint",
-    "nothing_to_run": "Nothing is left to run there",
-    "already_terminal": "The run has already ended",
-    "stale_version": "The run has moved on",
-    "database_error": "The database did not take it; nothing was recorded",
-    "link_refused": "This link is not yours to use",
-    "link_spent": "This link leads nowhere any more",
-    "busy": "Somebody is changing this run just now",
-}
+TITLES: Final = Words(
+    {
+        "forbidden": "You may not do this",
+        "self_approval": "You asked for this run, so you do not decide about it",
+        "not_a_candidate": "You are not among the people who are asked",
+        "not_found": "There is nothing here that you may see",
+        "unknown_checkpoint": "The run has no such checkpoint",
+        "nothing_to_run": "Nothing is left to run there",
+        "already_terminal": "The run has already ended",
+        "stale_version": "The run has moved on",
+        "database_error": "The database did not take it; nothing was recorded",
+        "link_refused": "This link is not yours to use",
+        "link_spent": "This link leads nowhere any more",
+        "busy": "Somebody is changing this run just now",
+    }
+)
 
 
 class SeeOther(HttpResponseRedirect):
@@ -94,14 +96,13 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
         def guarded(request: Request, **kwargs: Any) -> HttpResponseBase:
             if not is_signed_in(request):
                 return to_sign_in(request)
-            with readers_clock(request):
-                try:
-                    enter(request)
-                    if request.method == "POST":
-                        once.check_user(request)
-                    return view(request, **kwargs)
-                except HitlError as error:
-                    return answer_refusal(request, error, refused, kwargs)
+            try:
+                enter(request)
+                if request.method == "POST":
+                    once.check_user(request)
+                return view(request, **kwargs)
+            except HitlError as error:
+                return answer_refusal(request, error, refused, kwargs)
 
         guarded.refused = refused  # type: ignore[attr-defined]
         return guarded
@@ -118,16 +119,12 @@ def answering(answer: Callable[..., HttpResponse]) -> Callable[[Page], Page]:
             try:
                 return view(request, **kwargs)
             except HitlError as error:
+                speak(error)
                 return answer(request, error, **kwargs)
 
         return guarded
 
     return wrap
-
-
-def readers_clock(request: Request) -> AbstractContextManager[None]:
-    """Whatever a page says of times meanwhile is in the zone of who reads it."""
-    return timezone.override(request.user.clock)
 
 
 def enter(request: Request, project: Project | None = None) -> None:
@@ -184,6 +181,7 @@ def answer_refusal(
     request: Request, error: HitlError, refused: Refused | None, kwargs: dict[str, Any]
 ) -> HttpResponse:
     """The page again with the reason, if there is one and the reader may see it; else a page that says why."""
+    speak(error)
     if refused is not None and request.method == "POST" and not isinstance(error, NotFound):
         try:
             response = refused(request, error, **kwargs)
@@ -209,9 +207,10 @@ def _in_another_project(request: Request, error: HitlError, kwargs: dict[str, An
 
 
 def error_page(request: HttpRequest, error: HitlError) -> HttpResponse:
+    speak(error)
     texts = [error.detail, *(f"{problem.path}: {problem.message}" for problem in error.errors)]
     title = TITLES.get(error.code) or (
-        "The state of things has changed" if isinstance(error, Conflict) else ""
+        gettext("The state of things has changed") if isinstance(error, Conflict) else ""
     )
     context = {
         "status": error.http_status,
@@ -230,8 +229,7 @@ def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
     try:
         match = resolve(request.path_info)
         enter(request)
-        with readers_clock(request):
-            return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
+        return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
     except (HitlError, Resolver404):
         return error_page(request, SessionRenewed())
 

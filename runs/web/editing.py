@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext
+
 from runs.engine import canonical
 from runs.engine.approval import ActionDecision, edit_problems
-from runs.errors import BadRequest, HitlError, InvalidJson, Problem
+from runs.errors import BadRequest, HitlError, InvalidJson, Problem, Told
 from runs.models import Approval
 from runs.templatetags import pretty, words
 from runs.web import fields, filling, pointing
@@ -121,7 +123,7 @@ def decisions(approval: Approval, post: Post, typed: Typed) -> list[ActionDecisi
         key = action["key"]
         chosen = "edit" if len(actions) == 1 else post.get(f"decision:{key}", "")
         if not chosen:
-            raise BadRequest(f"Choose an answer for {key!r}.")
+            raise BadRequest(Told("Choose an answer for {key!r}.", key=key))
         args = typed.args.get(key, action["args"]) if chosen == "edit" else None
         message = post.get("reason", "") if chosen in ("reject", "respond") else ""
         made.append(ActionDecision(key, chosen, args, message))
@@ -160,9 +162,9 @@ def build(
             for action in document["actions"]
         ]
         changes = compare(document, {**document, "actions": edited})
-    unchanged = "Nothing differs from the proposal yet."
+    unchanged = gettext("Nothing differs from the proposal yet.")
     if unreadable:
-        unchanged = "Shown as soon as the text can be read."
+        unchanged = gettext("Shown as soon as the text can be read.")
     return Edit(
         mode, approval.version, approval.digest, actions, changes, unchanged, post.get("reason", ""), not post
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from django.utils.translation import gettext
+
 from runs.engine import canonical
 from runs.models import JournalEntry, Step
 from runs.queries import CallPlace, Spent
@@ -80,8 +82,8 @@ def _step(step: Step, calls: list[EvidenceCall], used: Spent | None) -> Evidence
     took = step.ended_at - step.started_at if step.ended_at and step.started_at else None
     said = [
         words.listing([call.name for call in calls[:3]]),
-        words.some(len(calls), "call") if calls else "no calls",
-        f"attempt {step.attempt}" if step.attempt > 1 else "",
+        words.some(len(calls), "{count} call", "{count} calls") if calls else gettext("no calls"),
+        gettext("attempt {attempt}").format(attempt=step.attempt) if step.attempt > 1 else "",
         spent_text(used) if used else "",
     ]
     return EvidenceStep(

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from runs.engine import canonical
 from runs.templatetags import links, pretty
@@ -20,7 +21,6 @@ LINES_SHOWN: Final = 12
 TEXT_SHOWN: Final = 100_000  # characters
 BEFORE: Final = "before"  # "price before" and "price after" are one column: what it was, what it will be
 AFTER: Final = "after"
-CHANGE: Final = "change"  # the name of a pair that is called before and after alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _sources(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[_S
     pairs = _pairs(names)
     for place, name in enumerate(names):
         if place in pairs:
-            yield _Source(Column(_subject(name) or CHANGE, number=False), place, pairs[place])
+            yield _Source(Column(_subject(name) or gettext("change"), number=False), place, pairs[place])
         elif place not in pairs.values():
             yield _Source(Column(name, _is_number(row[place] for row in rows)), place)
 
@@ -154,8 +154,9 @@ def _change(was: Any, now: Any) -> SafeString:
     if canonical.same(was, now):
         return format_html('<span class="faint">{}</span>', _cell(was))
     return format_html(
-        '<del>{}</del><span class="arrow" aria-hidden="true">→</span><span class="unseen"> now </span><ins>{}</ins>',
+        '<del>{}</del><span class="arrow" aria-hidden="true">→</span><span class="unseen"> {} </span><ins>{}</ins>',
         _cell(was),
+        gettext("now"),
         _cell(now),
     )
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from runs.engine import canonical
 from runs.engine.patch import pointer
 from runs.errors import Problem
 from runs.templatetags import hidden, pretty
+from runs.tongue import said
 from runs.web import parts
 from runs.web.parts import MISSING, Part
 
@@ -367,7 +369,7 @@ def _errors(form: _Form, part: Part, place: _Place) -> tuple[str, ...]:
     """What is wrong here; of a group only with itself, what is wrong inside stands there."""
     inside = part.kind in ("object", "list", "union")
     return tuple(
-        problem.message
+        said(problem.message)
         for problem in form.problems
         if problem.path == place.path or (not inside and problem.path.startswith(f"{place.path}/"))
     )
@@ -376,7 +378,9 @@ def _errors(form: _Form, part: Part, place: _Place) -> tuple[str, ...]:
 def _hint(part: Part) -> str:
     schema = part.schema
     said = str(schema.get("description") or "")
-    form = {"integer": "Whole number", "number": "Number", "json": "JSON"}.get(part.kind, "")
+    form = {"integer": gettext("Whole number"), "number": gettext("Number"), "json": "JSON"}.get(
+        part.kind, ""
+    )
     asked = ", ".join(one for one in (form, *_limits(schema)) if one)
     if said and asked:
         return f"{said.rstrip('.')}; {asked[0].lower() if form != 'JSON' else asked[0]}{asked[1:]}"
@@ -385,15 +389,15 @@ def _hint(part: Part) -> str:
 
 def _limits(schema: Mapping[str, Any]) -> list[str]:
     said = [
-        ("minimum", "at least {}"),
-        ("maximum", "at most {}"),
-        ("exclusiveMinimum", "more than {}"),
-        ("exclusiveMaximum", "less than {}"),
-        ("minLength", "at least {} characters"),
-        ("maxLength", "at most {} characters"),
-        ("minItems", "at least {} rows"),
-        ("maxItems", "at most {} rows"),
-        ("pattern", "pattern {}"),
+        ("minimum", gettext("at least {}")),
+        ("maximum", gettext("at most {}")),
+        ("exclusiveMinimum", gettext("more than {}")),
+        ("exclusiveMaximum", gettext("less than {}")),
+        ("minLength", gettext("at least {} characters")),
+        ("maxLength", gettext("at most {} characters")),
+        ("minItems", gettext("at least {} rows")),
+        ("maxItems", gettext("at most {} rows")),
+        ("pattern", gettext("pattern {}")),
         ("format", "{}"),
     ]
     return [text.format(_plain(schema[key])) for key, text in said if key in schema]

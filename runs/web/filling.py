@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from django.utils.translation import gettext
+
 from runs.engine import canonical
 from runs.errors import InvalidJson, Problem
 from runs.web.fields import MAX_DIGITS, PLAIN, Field, draw
@@ -92,7 +94,7 @@ def _inside(field: Field, sent: Mapping[str, str], problems: list[Problem]) -> A
     if not any(field.name + mark in sent for mark in (":in", ":nullable", ":may")):
         return field.proposed
     if shown != field.chosen:
-        raise _wrong("its fields stand here now; fill them in, then save", NOT_FILLED)
+        raise _wrong(gettext("its fields stand here now; fill them in, then save"), NOT_FILLED)
     if field.kind == "union":
         return _value(field.children[0], sent, problems)
     proposed = dict(field.proposed) if isinstance(field.proposed, dict) else {}
@@ -116,17 +118,37 @@ def _chosen(field: Field, typed: str) -> Any:
     for choice in field.choices:
         if choice.value == typed:
             return choice.meant
-    raise _wrong(f"{typed!r} is none of what can be chosen" if typed else "choose one", "enum")
+    raise _wrong(
+        gettext("{typed!r} is none of what can be chosen").format(typed=typed)
+        if typed
+        else gettext("choose one"),
+        "enum",
+    )
 
 
 def _literal(kind: str, literal: str) -> Any:
     if kind == "integer" and not _INTEGER.match(literal):
-        raise _wrong(f"{literal!r} is not a whole number" if literal else "a whole number is missing", kind)
+        raise _wrong(
+            gettext("{literal!r} is not a whole number").format(literal=literal)
+            if literal
+            else gettext("a whole number is missing"),
+            kind,
+        )
     if kind == "number" and not _NUMBER.match(literal):
-        raise _wrong(f"{literal!r} is not a number such as 12.50" if literal else "a number is missing", kind)
+        raise _wrong(
+            gettext("{literal!r} is not a number such as 12.50").format(literal=literal)
+            if literal
+            else gettext("a number is missing"),
+            kind,
+        )
     value = canonical.parse(literal)
     if kind == "number" and isinstance(value, float) and Decimal(literal) != Decimal(repr(value)):
-        raise _wrong(f"a number has room for {canonical.dumps(value)} only, not for all these digits", kind)
+        raise _wrong(
+            gettext("a number has room for {dumps} only, not for all these digits").format(
+                dumps=canonical.dumps(value)
+            ),
+            kind,
+        )
     return value
 
 

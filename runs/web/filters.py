@@ -7,46 +7,50 @@ from typing import Any, Final
 
 from runs import workflows
 from runs.runlists import STATUSES, RunFilter
+from runs.tongue import Words
 from runs.web import signs
 from runs.web.narrowing import Chip, FilterField
 
-WAITS: Final[Mapping[str, str]] = {
-    "approval": "people",
-    "timer": "time",
-    "signal": "a signal",
-    "child": "a child run",
-    "retry": "a retry",
-    "needs_migration": "a migration",
-    "slot": "its turn in line",
-}
-STARTED: Final[Mapping[str, str]] = {
-    "hour": "the last hour",
-    "day": "the last 24 h",
-    "week": "the last 7 days",
-    "month": "the last 30 days",
-}
-WORDS: Final[Mapping[str, str]] = {
-    "q": "Search",
-    "status": "Status",
-    "waiting_for": "Waiting for",
-    "workflow": "Workflow",
-    "version": "Version",
-    "label": "Label",
-    "state": "State",
-    "requester": "Asked by",
-    "error": "Failed with",
-    "queue": "Queue",
-    "limit_key": "Limit key",
-    "started": "Started within",
-    "created_from": "Started from",
-    "created_until": "Started until",
-}
-HINTS: Final[Mapping[str, str]] = {
-    "label": "name=value",
-    "state": "name=value",
-    "limit_key": "name=key",
-    "error": "code",
-}
+WAITS: Final[Mapping[str, str]] = Words(
+    {
+        "approval": "people",
+        "timer": "time",
+        "signal": "a signal",
+        "child": "a child run",
+        "retry": "a retry",
+        "needs_migration": "a migration",
+        "slot": "its turn in line",
+    }
+)
+STARTED: Final[Mapping[str, str]] = Words(
+    {
+        "hour": "the last hour",
+        "day": "the last 24 h",
+        "week": "the last 7 days",
+        "month": "the last 30 days",
+    }
+)
+WORDS: Final[Mapping[str, str]] = Words(
+    {
+        "q": "Search",
+        "status": "Status",
+        "waiting_for": "Waiting for",
+        "workflow": "Workflow",
+        "version": "Version",
+        "label": "Label",
+        "state": "State",
+        "requester": "Asked by",
+        "error": "Failed with",
+        "queue": "Queue",
+        "limit_key": "Limit key",
+        "started": "Started within",
+        "created_from": "Started from",
+        "created_until": "Started until",
+    }
+)
+HINTS: Final[Mapping[str, str]] = Words(
+    {"label": "name=value", "state": "name=value", "limit_key": "name=key", "error": "code"}
+)
 SHOWN: Final = tuple(name for name in WORDS if name != "q")  # in the form; the search has a field of its own
 DAYS: Final = ("created_from", "created_until")
 

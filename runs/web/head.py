@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import policies
 from runs.models import Run
 from runs.policies import Actor
-from runs.web import versions
+from runs.web import signs, versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,17 @@ class Tab:
 def tabs(run: Run, *, approvals: int, branches: int, others: int) -> list[Tab]:
     """The parts that this run has, the one that says where it stands first."""
     told = [
-        ("", "Overview", "run", None),
-        ("timeline", "Timeline", "run-timeline", None),
-        ("checkpoints", "Checkpoints", "run-checkpoints", None),
-        ("branches", "Branches", "run-branches", branches),
-        ("approvals", "Approvals", "run-approvals", approvals),
-        ("effects", "Effects", "run-effects", None),
-        *([("others", "Other runs", "run-others", others)] if others else []),
-        ("data", "Input and output", "run-data", None),
-        ("log", "Log", "run-log", None),
-        ("history", "History", "run-history", run.seq),
-        ("evidence", "Evidence", "run-evidence", None),
+        ("", gettext("Overview"), "run", None),
+        ("timeline", gettext("Timeline"), "run-timeline", None),
+        ("checkpoints", gettext("Checkpoints"), "run-checkpoints", None),
+        ("branches", gettext("Branches"), "run-branches", branches),
+        ("approvals", gettext("Approvals"), "run-approvals", approvals),
+        ("effects", gettext("Effects"), "run-effects", None),
+        *([("others", gettext("Other runs"), "run-others", others)] if others else []),
+        ("data", gettext("Input and output"), "run-data", None),
+        ("log", gettext("Log"), "run-log", None),
+        ("history", gettext("History"), "run-history", run.seq),
+        ("evidence", gettext("Evidence"), "run-evidence", None),
     ]
     return [Tab(name, word, reverse(address, args=[run.pk]), count) for name, word, address, count in told]
 
@@ -80,11 +81,15 @@ def _moves(run: Run) -> bool:
 class Verb:
     """may: who does it. keeps: also possible once the content was erased."""
 
-    word: str
+    says: str
     icon: str
     may: Callable[[Actor, Run], bool]
     address: str
     keeps: bool = False
+
+    @property
+    def word(self) -> str:
+        return gettext(self.says)
 
 
 VERBS: Final = {
@@ -105,9 +110,11 @@ def _action(name: str, actor: Actor, run: Run) -> ActionLink:
     verb = VERBS[name]
     refusal = ""
     if not verb.may(actor, run) or (run.erased_at and not verb.keeps):
-        refusal = "Its content was erased" if run.erased_at else "Your roles do not allow it"
+        refusal = (
+            gettext("Its content was erased") if run.erased_at else gettext("Your roles do not allow it")
+        )
     elif (name == "edit-state" and run.status not in EDITED_IN) or (name == "cancel" and run.is_terminal):
-        refusal = f"The run is {run.status}"
+        refusal = gettext("The run is {status}").format(status=signs.RUN[run.status].word.lower())
     return ActionLink(
         verb.word, verb.icon, reverse(verb.address, args=[run.pk]), refusal, danger=name == "cancel"
     )

@@ -9,23 +9,27 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import invariants, operations, policies, queries, store, watching
 from runs.errors import HitlError
 from runs.invariants import Look, Violation
 from runs.models import Run
 from runs.templatetags import words
+from runs.tongue import Words
 from runs.watching import Stuck
 from runs.web.door import Request, page
 from runs.web.sheet import Done, draw, forms
 
-BUTTONS: Final = {
-    "rewind": "Rewind to its head",
-    "close": "Close what is left",
-    "move": "Put it there",
-    "tell": "Tell them",
-    "migrate": "Migrate",
-}
+BUTTONS: Final = Words(
+    {
+        "rewind": "Rewind to its head",
+        "close": "Close what is left",
+        "move": "Put it there",
+        "tell": "Tell them",
+        "migrate": "Migrate",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,11 @@ def _repair_page(
 
 def _left_over(run: Run) -> str:
     steps, waits, approvals = operations.left_over(run)
-    told = [words.some(steps, "step"), words.some(waits, "wait"), words.some(approvals, "open approval")]
+    told = [
+        words.some(steps, "{count} step", "{count} steps"),
+        words.some(waits, "{count} wait", "{count} waits"),
+        words.some(approvals, "{count} open approval", "{count} open approvals"),
+    ]
     return words.listing(told)
 
 
@@ -108,5 +116,6 @@ def repair(request: Request, rule: str, target: UUID) -> Done:
         actor=request.actor, rule=rule, target=target, reason=request.POST.get("reason", "")
     )
     return Done(
-        f"Put right, in {words.short_id(run.pk, 'R-')}; its log says what was done.", reverse("health")
+        gettext("Put right, in {id}; its log says what was done.").format(id=words.short_id(run.pk, "R-")),
+        reverse("health"),
     )

@@ -12,57 +12,60 @@ from django.urls import reverse
 from runs.engine import canonical
 from runs.models import Event, Run
 from runs.templatetags import pretty, words
+from runs.tongue import Words
 from runs.tracing import ERRORS, EventFilter, Told
 
 SHORT: Final = 60
 AROUND: Final = 50  # events before one that is jumped to
-WORDS: Final = {
-    "run_submitted": "submitted",
-    "run_forked": "forked",
-    "run_completed": "completed",
-    "run_failed": "failed",
-    "run_cancelled": "cancelled",
-    "run_paused": "paused",
-    "run_resumed": "goes on",
-    "run_cancelling": "cancelled, once its calls are taken back",
-    "run_failing": "fails, once its calls are taken back",
-    "call_undone": "call taken back",
-    "undo_failed": "call not taken back",
-    "undo_retry_scheduled": "taking back will be tried again",
-    "undo_given_up": "taking back ended by a person",
-    "run_rewound": "rewound",
-    "run_retried": "retried",
-    "step_completed": "step done",
-    "step_failed": "step failed",
-    "step_retry_scheduled": "will be tried again",
-    "step_taken_over": "taken over from a dead worker",
-    "step_handed_over": "handed over by a worker that left",
-    "approval_opened": "people asked",
-    "approval_decided": "decided",
-    "approval_revised": "arguments edited",
-    "approval_superseded": "to be asked again",
-    "vote_recorded": "vote recorded",
-    "approval_assigned": "somebody works on it",
-    "approval_unassigned": "released",
-    "approval_snoozed": "snoozed",
-    "approval_extended": "due later",
-    "approval_reminded": "people reminded",
-    "approval_escalated": "others asked too",
-    "approval_passed_on": "next stage asked",
-    "approval_unanswerable": "nobody can answer",
-    "state_edited": "state edited",
-    "priority_changed": "priority changed",
-    "state_migrated": "migrated",
-    "migration_needed": "waits for code",
-    "code_is_back": "code is back",
-    "wait_opened": "waits",
-    "timer_fired": "time has passed",
-    "wait_timed_out": "waited in vain",
-    "signal_received": "signal came",
-    "file_attached": "file came",
-    "signal_taken": "signal taken",
-    "child_ended": "child run ended",
-}
+WORDS: Final = Words(
+    {
+        "run_submitted": "submitted",
+        "run_forked": "forked",
+        "run_completed": "completed",
+        "run_failed": "failed",
+        "run_cancelled": "cancelled",
+        "run_paused": "paused",
+        "run_resumed": "goes on",
+        "run_cancelling": "cancelled, once its calls are taken back",
+        "run_failing": "fails, once its calls are taken back",
+        "call_undone": "call taken back",
+        "undo_failed": "call not taken back",
+        "undo_retry_scheduled": "taking back will be tried again",
+        "undo_given_up": "taking back ended by a person",
+        "run_rewound": "rewound",
+        "run_retried": "retried",
+        "step_completed": "step done",
+        "step_failed": "step failed",
+        "step_retry_scheduled": "will be tried again",
+        "step_taken_over": "taken over from a dead worker",
+        "step_handed_over": "handed over by a worker that left",
+        "approval_opened": "people asked",
+        "approval_decided": "decided",
+        "approval_revised": "arguments edited",
+        "approval_superseded": "to be asked again",
+        "vote_recorded": "vote recorded",
+        "approval_assigned": "somebody works on it",
+        "approval_unassigned": "released",
+        "approval_snoozed": "snoozed",
+        "approval_extended": "due later",
+        "approval_reminded": "people reminded",
+        "approval_escalated": "others asked too",
+        "approval_passed_on": "next stage asked",
+        "approval_unanswerable": "nobody can answer",
+        "state_edited": "state edited",
+        "priority_changed": "priority changed",
+        "state_migrated": "migrated",
+        "migration_needed": "waits for code",
+        "code_is_back": "code is back",
+        "wait_opened": "waits",
+        "timer_fired": "time has passed",
+        "wait_timed_out": "waited in vain",
+        "signal_received": "signal came",
+        "file_attached": "file came",
+        "signal_taken": "signal taken",
+        "child_ended": "child run ended",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +153,4 @@ def _brief(payload: Any) -> str:
     error = payload.get("error")
     if isinstance(error, dict) and error.get("message"):
         return words.cut(str(error["message"]), 2 * SHORT)
-    return words.some(len(payload), "detail") if payload else ""
+    return words.some(len(payload), "{count} detail", "{count} details") if payload else ""

@@ -7,21 +7,48 @@ from typing import Any, Final
 
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, store
 from runs.engine.canonical import Json
 from runs.engine.hours import DAYS, Business, Hours, business, hours_from, zone_named
-from runs.errors import HitlError, Problem, Unprocessable
+from runs.errors import HitlError, Problem, Told, Unprocessable
+from runs.templatetags import words
+from runs.tongue import Words, speak
 from runs.web import clocks
 from runs.web.door import Request
 from runs.web.sheet import Done, draw, fields_of, forms
 
-WEEKDAYS: Final = dict(
-    zip(DAYS, ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"], strict=True)
+WEEKDAYS: Final = Words(
+    {
+        "mon": "Monday",
+        "tue": "Tuesday",
+        "wed": "Wednesday",
+        "thu": "Thursday",
+        "fri": "Friday",
+        "sat": "Saturday",
+        "sun": "Sunday",
+    }
+)
+SHORT_DAYS: Final = Words(
+    {"mon": "Mon", "tue": "Tue", "wed": "Wed", "thu": "Thu", "fri": "Fri", "sat": "Sat", "sun": "Sun"}
 )
 FRIDAY: Final = 4
 TRIED: Final = "4 business hours"
 LONGEST: Final = 10_000  # hours or days that are tried out
+
+
+def said(hours: Hours) -> str:
+    """ "Mon to Fri 09:00 to 17:00, Europe/Berlin, 2 holidays"."""
+    told = []
+    for first, last, begin, end in hours.stretches():
+        one, span = gettext("{first} {begin} to {end}"), gettext("{first} to {last} {begin} to {end}")
+        days = {"first": SHORT_DAYS[first], "last": SHORT_DAYS[last]}
+        told.append((one if first == last else span).format(**days, begin=begin, end=end))
+    free = len(hours.holidays)
+    holidays = [words.some(free, "{count} holiday", "{count} holidays")] if free else []
+    return ", ".join([*told, hours.zone, *holidays])
 
 
 def _of_team(request: Request, name: str, *, error: HitlError | None = None) -> HttpResponse:
@@ -48,17 +75,17 @@ def of_project(request: Request) -> Done | HttpResponse:
 
 def _do(request: Request, *, team: str, here: str) -> Done | HttpResponse:
     """Save, give back, or only say what a length of time comes to under what was typed."""
-    whose = f"the team {team}" if team else "the project"
     if request.POST.get("verb") == "drop":
         operations.set_hours(actor=request.actor, team=team, hours=None)
-        return Done(f"{whose[:1].upper()}{whose[1:]} works as usual.", here)
+        whose = gettext("The team {team} works as usual.") if team else gettext("The project works as usual.")
+        return Done(whose.format(team=team), here)
     typed = _typed(request.POST)
     if request.POST.get("verb") == "try":
         policies.check_hours(request.actor)
         hours = hours_from(typed)
         return _page(request, hours, told=True, team=team, error=None)
     operations.set_hours(actor=request.actor, team=team, hours=typed)
-    return Done("Saved. It counts for what is asked from now on.", here)
+    return Done(gettext("Saved. It counts for what is asked from now on."), here)
 
 
 def _page(request: Request, hours: Hours, *, told: bool, team: str, error: HitlError | None) -> HttpResponse:
@@ -67,7 +94,7 @@ def _page(request: Request, hours: Hours, *, told: bool, team: str, error: HitlE
     shown: dict[str, Any] = {
         "team": team,
         "told": told,
-        "words": str(hours),
+        "words": said(hours),
         "holidays": post.get("holidays", "\n".join(str(day) for day in sorted(hours.holidays))),
         "holidays_wrong": next((said for path, said in wrong.items() if path.startswith("holidays")), ""),
         "zone": post.get("zone", hours.zone),
@@ -85,12 +112,12 @@ def _days(hours: Hours, post: QueryDict, wrong: dict[str, str]) -> list[dict[str
     return [
         {
             "name": name,
-            "words": words,
+            "words": word,
             "start": post.get(f"from-{name}", (said.get(name) or [""])[0]),
             "end": post.get(f"until-{name}", (said.get(name) or ["", ""])[1]),
             "wrong": wrong.get(f"week/{name}", ""),
         }
-        for name, words in WEEKDAYS.items()
+        for name, word in WEEKDAYS.items()
     ]
 
 
@@ -123,14 +150,20 @@ def _tried(hours: Hours, post: QueryDict, error: HitlError | None) -> dict[str, 
         at = clocks.instant(asked, zone, path="/asked")
         due = hours.after(at, _length(length))
     except HitlError as refusal:
+        speak(refusal)
         return {**shown, "wrong": refusal.errors[0].message if refusal.errors else refusal.detail}
-    return {**shown, "said": f"{length.strip()}, asked {_wall(at, hours)}: due {_wall(due, hours)}"}
+    return {
+        **shown,
+        "said": gettext("{length}, asked {asked}: due {due}").format(
+            length=length.strip(), asked=_wall(at, hours), due=_wall(due, hours)
+        ),
+    }
 
 
 def _length(text: str) -> Business:
     found = business(text)
     if found is None or found.amount > LONGEST:
-        message = f"such as {TRIED}, or 2 business days"
+        message = Told("such as {length}, or 2 business days", length=TRIED)
         raise Unprocessable("This is no working time.", errors=[Problem("/length", "length", message)])
     return found
 
@@ -142,5 +175,4 @@ def _friday(now: datetime) -> datetime:
 
 
 def _wall(at: datetime, hours: Hours) -> str:
-    local = at.astimezone(zone_named(hours.zone))
-    return f"{local:%A} {local.day} {local:%b %H:%M}"
+    return date_format(at.astimezone(zone_named(hours.zone)), gettext("l j M H:i"))

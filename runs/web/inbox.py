@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import dispatch, inboxes, queries, saved, sights, workflows
 from runs.inboxes import Wanted, asked
@@ -52,7 +53,7 @@ def desk(request: Request, **card: Any) -> HttpResponse:
     if not request.htmx or request.htmx.history_restore_request:
         return render(request, "inbox/inbox.html", everything)
     parts = [
-        title(request, card["card"].title if card else "Inbox"),
+        title(request, card["card"].title if card else gettext("Inbox")),
         render_to_string("inbox/_inbox.html", everything, request),
     ]
     parts += [

@@ -7,6 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.http import HttpResponse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries
 from runs.errors import HitlError
@@ -58,9 +59,9 @@ def hold(request: Request, run_id: UUID) -> str:
     reason = request.POST.get("reason", "")
     if request.POST.get("lift"):
         operations.release(actor=request.actor, run_id=run_id, reason=reason)
-        return f"{words.short_id(run_id, 'R-')} is under no legal hold any more."
+        return gettext("{id} is under no legal hold any more.").format(id=words.short_id(run_id, "R-"))
     operations.hold(actor=request.actor, run_id=run_id, reason=reason)
-    return f"{words.short_id(run_id, 'R-')} is under a legal hold."
+    return gettext("{id} is under a legal hold.").format(id=words.short_id(run_id, "R-"))
 
 
 # ---- erase
@@ -85,7 +86,7 @@ def erase(request: Request, run_id: UUID) -> str:
         reason=request.POST.get("reason", ""),
         version=number(request.POST.get("version")),
     )
-    return f"What {words.short_id(run_id, 'R-')} said is erased."
+    return gettext("What {id} said is erased.").format(id=words.short_id(run_id, "R-"))
 
 
 def _run(request: Request, run_id: UUID) -> Run:

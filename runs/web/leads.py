@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from runs.engine.workflow import END, Workflow
 from runs.templatetags import words
 
@@ -61,29 +63,63 @@ def path(workflow: Workflow | None, node: str, outcome: str) -> tuple[str, ...] 
 
 def _edit(version: int, recheck: str) -> Lead:
     if recheck:
-        text = "goes through it again, then people are asked anew; an edit is no vote"
-        return Lead("edit", f"Through {recheck} again, no vote", (recheck,), text)
+        text = gettext("goes through it again, then people are asked anew; an edit is no vote")
+        return Lead(
+            "edit", gettext("Through {recheck} again, no vote").format(recheck=recheck), (recheck,), text
+        )
     return Lead(
-        "edit", f"Version {version + 1}, new votes", (), "a new version with new votes; yours counts for it"
+        "edit",
+        gettext("Version {version}, new votes").format(version=version + 1),
+        (),
+        gettext("a new version with new votes; yours counts for it"),
     )
 
 
 def _approve(nodes: tuple[str, ...] | None, *, have: int, quorum: int) -> Lead:
     if have + 1 < quorum:
-        missing = words.some(quorum - have - 1, "more vote")
+        missing = words.some(quorum - have - 1, "{count} more vote", "{count} more votes")
         return Lead(
-            "approve", f"{have + 1} of {quorum}: waits for {missing}", (), f"your vote counts; then {missing}"
+            "approve",
+            gettext("{have} of {quorum}: waits for {missing}").format(
+                have=have + 1, quorum=quorum, missing=missing
+            ),
+            (),
+            gettext("your vote counts; then {missing}").format(missing=missing),
         )
-    brief = f"{have + 1} of {quorum}: runs at once" if quorum > 1 else "Runs at once"
-    return Lead("approve", brief, nodes or (), "runs at once" if nodes else "the run goes on at once")
+    brief = (
+        gettext("{have} of {quorum}: runs at once").format(have=have + 1, quorum=quorum)
+        if quorum > 1
+        else gettext("Runs at once")
+    )
+    return Lead(
+        "approve",
+        brief,
+        nodes or (),
+        gettext("runs at once") if nodes else gettext("the run goes on at once"),
+    )
 
 
 def _reject(nodes: tuple[str, ...] | None, *, reason_required: bool) -> Lead:
-    reason = "with your reason" if reason_required else "with your reason, if you give one"
+    reason = gettext("with your reason") if reason_required else gettext("with your reason, if you give one")
     if nodes == ():
-        return Lead("reject", "The run ends as failed", (), f"the run ends as failed, {reason}")
-    return Lead("reject", f"On to {nodes[0]}" if nodes else "Runs nothing of this", nodes or (), reason)
+        return Lead(
+            "reject",
+            gettext("The run ends as failed"),
+            (),
+            gettext("the run ends as failed, {reason}").format(reason=reason),
+        )
+    return Lead(
+        "reject",
+        gettext("On to {nodes}").format(nodes=nodes[0]) if nodes else gettext("Runs nothing of this"),
+        nodes or (),
+        reason,
+    )
 
 
 def _respond(nodes: tuple[str, ...] | None) -> Lead:
-    return Lead("respond", "Answer, run nothing", nodes or (), "with your answer; nothing of this is run")
+    return Lead(
+        "respond",
+        gettext("Answer, run nothing"),
+        nodes or (),
+        gettext("with your answer; nothing of this is run"),
+    )

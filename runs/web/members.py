@@ -10,25 +10,29 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster
 from runs.errors import HitlError
 from runs.live.presence import last_uses
 from runs.models.people import ROLES, SCOPES
 from runs.operations.inviting import DAYS, LONGEST
+from runs.tongue import Words
 from runs.web import once
 from runs.web.door import Request, number, page, see_other
 from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
 STRANDED: Final = 50
-MAY: Final = {
-    "viewer": "reads runs, approvals and who is here",
-    "submitter": "submits runs, signals and cancels their own",
-    "reviewer": "decides what they are asked; edits and rewinds there",
-    "operator": "does everything to runs; decides only what they are asked",
-    "admin": "members, teams, tokens, settings; no runs",
-}
+MAY: Final = Words(
+    {
+        "viewer": "reads runs, approvals and who is here",
+        "submitter": "submits runs, signals and cancels their own",
+        "reviewer": "decides what they are asked; edits and rewinds there",
+        "operator": "does everything to runs; decides only what they are asked",
+        "admin": "members, teams, tokens, settings; no runs",
+    }
+)
 
 
 def role_choices(chosen: Sequence[str]) -> list[dict[str, Any]]:
@@ -94,7 +98,7 @@ def invitations_again(request: Request, error: HitlError, **_: Any) -> HttpRespo
 @page(methods="POST", refused=invitations_again)
 def withdraw(request: Request, invitation_id: UUID) -> HttpResponse:
     operations.withdraw_invitation(actor=request.actor, invitation_id=invitation_id)
-    messages.success(request, "The invitation is withdrawn; its link works no more.")
+    messages.success(request, gettext("The invitation is withdrawn; its link works no more."))
     return see_other(reverse("members"))
 
 
@@ -129,13 +133,16 @@ def show(request: Request, username: str) -> Done:
     if verb == "remove":
         operations.remove_member(actor=actor, username=username)
         left = username == actor.user.username
-        return Done(f"{member.user} is no member any more.", reverse("inbox" if left else "members"))
+        return Done(
+            gettext("{user} is no member any more.").format(user=member.user),
+            reverse("inbox" if left else "members"),
+        )
     if verb == "deactivate":
         operations.deactivate(actor=actor, username=username)
-        return Done(f"{member.user} is deactivated.", here)
+        return Done(gettext("{user} is deactivated.").format(user=member.user), here)
     if verb == "reactivate":
         operations.reactivate(actor=actor, username=username)
-        return Done(f"{member.user} is active again.", here)
+        return Done(gettext("{user} is active again.").format(user=member.user), here)
     if verb == "token":
         _, secret = operations.create_token(
             actor=actor,
@@ -146,4 +153,4 @@ def show(request: Request, username: str) -> Done:
         once.keep(request, "new_service_token", secret)
         return Done("", here)
     operations.set_roles(actor=actor, username=username, roles=request.POST.getlist("roles"))
-    return Done(f"The roles of {member.user} are changed.", here)
+    return Done(gettext("The roles of {user} are changed.").format(user=member.user), here)

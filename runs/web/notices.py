@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -15,6 +16,7 @@ from runs import operations, policies, queries, store
 from runs.engine import telling
 from runs.errors import HitlError, LinkRefused, LinkSpent
 from runs.models import Notice, Preference
+from runs.tongue import Words
 from runs.web.deciding import by_link
 from runs.web.door import (
     Request,
@@ -23,25 +25,28 @@ from runs.web.door import (
     is_signed_in,
     number,
     page,
-    readers_clock,
     see_other,
     to_sign_in,
 )
 from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
-TOPICS: Final = {
-    telling.ASKED: (
-        "You are asked",
-        "An approval is open for you, a reminder of it, or it was passed on to you.",
-    ),
-    telling.DECIDED: ("Decided", "Somebody, or the clock, has answered what a run of yours asked."),
-    telling.ENDED: ("Ended", "A run that you requested has completed, failed or was cancelled."),
-    telling.FAILED: (
-        "Trouble",
-        "A run has failed or needs somebody, a webhook was switched off. For operators and admins.",
-    ),
-}
+TOPICS: Final = Words(
+    {
+        telling.ASKED: "You are asked",
+        telling.DECIDED: "Decided",
+        telling.ENDED: "Ended",
+        telling.FAILED: "Trouble",
+    }
+)
+HINTS: Final = Words(
+    {
+        telling.ASKED: "An approval is open for you, a reminder of it, or it was passed on to you.",
+        telling.DECIDED: "Somebody, or the clock, has answered what a run of yours asked.",
+        telling.ENDED: "A run that you requested has completed, failed or was cancelled.",
+        telling.FAILED: "A run has failed or needs somebody, a webhook was switched off. For operators and admins.",
+    }
+)
 
 
 @page(methods="GET POST")
@@ -90,9 +95,9 @@ def _own(request: Request, *, error: HitlError | None = None) -> HttpResponse:
 def preferences(request: Request) -> Done:
     if request.POST.get("verb") == "drop":
         operations.drop_preference(actor=request.actor)
-        return Done("You hear what the project says.", reverse("notification-settings"))
+        return Done(gettext("You hear what the project says."), reverse("notification-settings"))
     operations.set_preference(actor=request.actor, **_wanted(request))
-    return Done("Saved. It holds for what happens from now on.", reverse("notification-settings"))
+    return Done(gettext("Saved. It holds for what happens from now on."), reverse("notification-settings"))
 
 
 def _projects(request: Request, *, error: HitlError | None = None) -> HttpResponse:
@@ -103,7 +108,7 @@ def _projects(request: Request, *, error: HitlError | None = None) -> HttpRespon
 @forms(_projects)
 def of_project(request: Request) -> Done:
     operations.set_project_preference(actor=request.actor, **_wanted(request))
-    return Done("Saved. It holds for whoever has said nothing.", reverse("settings-hearing"))
+    return Done(gettext("Saved. It holds for whoever has said nothing."), reverse("settings-hearing"))
 
 
 def _wanted(request: Request) -> dict[str, Any]:
@@ -120,8 +125,14 @@ def _hearing(
     """What somebody hears of. own: a person; else who has said nothing. said: it was said, and is not as it is everywhere."""
     shown = {
         "topics": [
-            {"name": name, "words": words, "hint": hint, "app": name in told.app, "mail": name in told.mail}
-            for name, (words, hint) in TOPICS.items()
+            {
+                "name": name,
+                "words": words,
+                "hint": HINTS[name],
+                "app": name in told.app,
+                "mail": name in told.mail,
+            }
+            for name, words in TOPICS.items()
         ],
         "daily": told.digest,
         "mails": settings.HITL_MAIL,
@@ -147,8 +158,7 @@ def link(request: Request, token: str) -> HttpResponse:
             return to_sign_in(request)
         enter(request, found.approval.project)
         operations.follow_link(actor=request.actor, token=token)
-        with readers_clock(request):
-            return by_link(request, found, token)
+        return by_link(request, found, token)
     except LinkSpent as error:
         return error_page(request, error)
     except HitlError as error:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
 
+from django.utils.translation import gettext
+
 from runs.engine import canonical
 from runs.engine.patch import tokens
 from runs.engine.schema import validate
@@ -91,9 +93,14 @@ def name_of(way: Any, root: Any) -> str:
     reference = way.get("$ref") if isinstance(way, dict) else None
     if isinstance(reference, str) and "/" in reference:
         return reference.rpartition("/")[2]
-    words = {"string": "text", "integer": "whole number", "boolean": "true or false", "array": "list"}
-    told = str(found.get("type") or "anything")
-    return words.get(told, told)
+    words = {
+        "string": gettext("text"),
+        "integer": gettext("whole number"),
+        "boolean": gettext("true or false"),
+        "array": gettext("list"),
+    }
+    told = str(found.get("type") or "")
+    return words.get(told, told) or gettext("anything")
 
 
 def first_value(schema: Any, root: Any) -> Any:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from runs.engine import canonical
 from runs.models import Approval
@@ -236,6 +237,6 @@ def _under(found: Sequence[Finding], name: str) -> Finding | None:
 
 
 def _other_findings(document: Mapping[str, Any]) -> list[Finding]:
-    places = [("the title", document.get("title"))]
+    places = [(gettext("the title"), document.get("title"))]
     places += [(str(fact["label"]), [fact["label"], fact["value"]]) for fact in document.get("facts") or []]
     return [Finding(name, Counter(kinds)) for name, value in places for _, kinds in pretty.findings(value)]

@@ -15,12 +15,14 @@ from itertools import pairwise
 from typing import Final
 
 import igraph
+from django.utils.translation import gettext
 
 from runs.engine import END, START, Workflow
 from runs.models import Approval, Step, Wait
 from runs.queries import votes_of
-from runs.templatetags import words
-from runs.web import signs
+from runs.templatetags import codes, words
+from runs.tongue import Words
+from runs.web import sentence, signs
 
 WIDTH: Final = 148
 HEIGHT: Final = 42
@@ -99,17 +101,19 @@ class Picture:
     title: str
 
 
-WORDS: Final = {
-    "todo": "not yet",
-    "skipped": "not taken",
-    "ready": "ready",
-    "work": "working",
-    "people": "waits for people",
-    "time": "waits",
-    "retry": "will be tried again",
-    "failed": "failed",
-    "done": "done",
-}
+WORDS: Final = Words(
+    {
+        "todo": "not yet",
+        "skipped": "not taken",
+        "ready": "ready",
+        "work": "working",
+        "people": "waits for people",
+        "time": "waits",
+        "retry": "will be tried again",
+        "failed": "failed",
+        "done": "done",
+    }
+)
 
 
 SIGNS: Final = {
@@ -133,7 +137,10 @@ class Places:
     routes: dict[Edge, list[Point]]
     loops: tuple[Edge, ...]
     exits: tuple[str, ...]
-    labels: dict[Edge, str]
+    reasons: dict[Edge, list[str]]
+
+    def label(self, edge: Edge) -> str:
+        return ", ".join(map(codes.word, self.reasons.get(edge, ())))
 
     @property
     def lowest(self) -> float:
@@ -158,7 +165,9 @@ def build(workflow: Workflow, tallies: Mapping[str, Tally], *, ended: bool) -> P
         shapes=[_shape(workflow, name, tally, places.at[name]) for name, tally in nodes.items()],
         wires=wires,
         exits=[_exit_of(workflow, places, name, been=ended and name in been) for name in places.exits],
-        title=f"{workflow.name}, version {workflow.version}: {_said_of_all(nodes)}",
+        title=gettext("{workflow}, version {version}: {said_of_all}").format(
+            workflow=workflow.name, version=workflow.version, said_of_all=_said_of_all(nodes)
+        ),
     )
 
 
@@ -175,7 +184,7 @@ def places_of(workflow: Workflow) -> Places:
         for edge, chain in chains.items()
     }
     exits = tuple(name for name in workflow.nodes if END in workflow.graph.successors[name])
-    return Places(at, routes, tuple(loops), exits, _labels(workflow))
+    return Places(at, routes, tuple(loops), exits, _reasons(workflow))
 
 
 # ---- where things stand
@@ -276,8 +285,8 @@ def _shape(workflow: Workflow, name: str, tally: Tally, at: Point) -> Shape:
 def _exit_of(workflow: Workflow, places: Places, name: str, *, been: bool) -> Exit:
     """Right of a node that leads nowhere else, below one that does."""
     x, y = places.at[name]
-    reason = places.labels.get((name, END), "")
-    title = f"{reason}: the run ends" if reason else "the run ends"
+    reason = places.label((name, END))
+    title = gettext("{reason}: the run ends").format(reason=reason) if reason else gettext("the run ends")
     if workflow.graph.successors[name] == (END,):
         right = x + WIDTH / 2
         return Exit(
@@ -304,7 +313,7 @@ def _wire(places: Places, edge: Edge, *, been: bool) -> Wire:
         here = (px + WIDTH / 2, py)
     goal = (x - WIDTH / 2 - 6, y)
     first = (places.routes[edge] or [places.at[edge[1]]])[0]
-    label = places.labels.get(edge, "")
+    label = places.label(edge)
     # A long label goes on between the rows, not under the node that its wire leaves.
     half = max(BETWEEN_LAYERS, len(label) * LETTER) / 2
     return Wire(
@@ -332,13 +341,13 @@ def _loop(places: Places, edge: Edge, below: float, *, been: bool) -> Wire:
         path=path,
         head=f"M{into:g} {foot:g}l-4 7h8z",
         been=been,
-        label=places.labels.get(edge, ""),
+        label=places.label(edge),
         label_x=(out + into) / 2,
         label_y=below - 4,
     )
 
 
-def _labels(workflow: Workflow) -> dict[Edge, str]:
+def _reasons(workflow: Workflow) -> dict[Edge, list[str]]:
     """Why a way is taken, where a reason has a name."""
     found: dict[Edge, list[str]] = {}
     for source, way in workflow.ways.items():
@@ -348,7 +357,7 @@ def _labels(workflow: Workflow) -> dict[Edge, str]:
         for reason, special in others.items():
             if special:
                 found.setdefault((source, special), []).append(reason)
-    return {edge: ", ".join(reasons) for edge, reasons in found.items()}
+    return found
 
 
 def _said_of_all(nodes: Mapping[str, Tally]) -> str:
@@ -358,7 +367,7 @@ def _said_of_all(nodes: Mapping[str, Tally]) -> str:
         for name, tally in nodes.items()
         if tally.state not in ("todo", "skipped")
     ]
-    return words.listing(told) if told else "nothing has begun"
+    return words.listing(told) if told else gettext("nothing has begun")
 
 
 def _short(text: str, room: int) -> str:
@@ -389,7 +398,7 @@ def tallies(
         name = outermost(step.node)
         state, said = _present(step, waited.get(step.address, ()), asked.get(step.address), now)
         beside = sum(outermost(other.node) == name for other in steps) - 1
-        more = f", {beside} more" if beside else ""
+        more = gettext(", {beside} more").format(beside=beside) if beside else ""
         found[name] = Tally(state, sum(done.get(name, {}).values()), said + more)
     return found
 
@@ -401,23 +410,36 @@ def outermost(node: str) -> str:
 def _past(counts: Mapping[str, int]) -> Tally:
     visits = sum(counts.values())
     state = "failed" if counts.get("failed") else "done" if counts.get("completed") else "ready"
-    return Tally(state, visits, words.some(visits, "visit") if visits > 1 else "")
+    return Tally(state, visits, words.some(visits, "{count} visit", "{count} visits") if visits > 1 else "")
 
 
 def _present(step: Step, waits: Sequence[Wait], asked: Approval | None, now: datetime) -> tuple[str, str]:
     """The state of a live step and what it is about."""
     if step.status == "executing":
-        return "work", f"since {words.age(step.entered_at or step.created_at, now)}"
+        return "work", gettext("since {age}").format(age=words.age(step.entered_at or step.created_at, now))
     if asked is not None:
-        votes = f" {votes_of(asked)} of {asked.quorum}" if asked.quorum > 1 else ""
-        return "people", f"{words.listing([*asked.teams, *asked.users], 'or') or 'any reviewer'}{votes}"
+        votes = (
+            gettext(" {votes_of} of {quorum}").format(votes_of=votes_of(asked), quorum=asked.quorum)
+            if asked.quorum > 1
+            else ""
+        )
+        return "people", sentence.whom(asked) + votes
     if not waits:
         return "ready", ""
     first = min(waits, key=lambda wait: (wait.due_at is None, wait.due_at or wait.opened_at))
-    left = "" if first.due_at is None else f"{words.span(max(first.due_at - now, timedelta(0)))} left"
+    left = (
+        ""
+        if first.due_at is None
+        else gettext("{span} left").format(span=words.span(max(first.due_at - now, timedelta(0))))
+    )
     if first.kind == "retry":
-        return "retry", f"attempt {step.attempt}, {left}" if left else f"attempt {step.attempt}"
+        return "retry", gettext("attempt {attempt}, {left}").format(
+            attempt=step.attempt, left=left
+        ) if left else gettext("attempt {attempt}").format(attempt=step.attempt)
     if first.kind == "timer":
         return "time", left
-    what = {"signal": f"for signal {first.name}", "child": "for a child run"}
+    what = {
+        "signal": gettext("for signal {name}").format(name=first.name),
+        "child": gettext("for a child run"),
+    }
     return "time", what.get(first.kind, "")

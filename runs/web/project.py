@@ -7,9 +7,11 @@ from typing import Final
 from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster
 from runs.errors import HitlError
+from runs.web import hours
 from runs.web.door import Request, number, page, see_other
 from runs.web.sheet import Done, draw, forms
 
@@ -23,7 +25,7 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
         "name": request.POST.get("name", project.name),
         "administers": policies.can_administer(request.actor),
         "projects": request.projects,
-        "hours": queries.project_hours(project.pk)[0],
+        "hours": hours.said(queries.project_hours(project.pk)[0]),
     }
     return draw(request, "people/settings.html", shown, error)
 
@@ -31,7 +33,7 @@ def _settings(request: Request, *, error: HitlError | None = None) -> HttpRespon
 @forms(_settings)
 def settings(request: Request) -> Done:
     operations.rename_project(actor=request.actor, name=request.POST.get("name", ""))
-    return Done("The project has its new name.", reverse("settings"))
+    return Done(gettext("The project has its new name."), reverse("settings"))
 
 
 @page()

@@ -9,21 +9,26 @@ from typing import Final
 from urllib.parse import urlencode
 from uuid import UUID
 
+from django.utils.translation import gettext
+
 from runs import inboxes
 from runs.inboxes import Wanted
 from runs.live.onlooking import Onlooker
 from runs.models import Approval, SavedView
 from runs.templatetags import words
+from runs.tongue import Words
 from runs.web import sentence, signs
 from runs.web.narrowing import Chip, FilterField, View
 
-VIEWS: Final = {
-    "mine": "For me",
-    "teams": "My teams",
-    "unclaimed": "Unclaimed",
-    "open": "All open",
-    "decided": "Decided",
-}
+VIEWS: Final = Words(
+    {
+        "mine": "For me",
+        "teams": "My teams",
+        "unclaimed": "Unclaimed",
+        "open": "All open",
+        "decided": "Decided",
+    }
+)
 STUCK: Final = "stuck"  # a view of operators
 SIGNS: Final = {
     "mine": "person",
@@ -34,42 +39,50 @@ SIGNS: Final = {
 }
 COUNTED: Final = ("mine", "teams", "unclaimed", "open")
 
-SORTS: Final = {"due": "Due first", "risk": "Riskiest first", "age": "Oldest first"}
-RISKS: Final = {
-    "critical": "critical",
-    "high": "high or more",
-    "medium": "medium or more",
-    "low": "any that is said",
-}
-DUES: Final = {
-    "overdue": "overdue",
-    "hour": "within an hour",
-    "day": "within a day",
-    "week": "within a week",
-    "none": "at no time",
-}
-FILTERS: Final = {
-    "workflow": "Workflow",
-    "tool": "Tool",
-    "risk": "Risk",
-    "due": "Due",
-    "team": "Team",
-    "requester": "Requester",
-    "label": "Label",
-    "status": "Closed as",
-}
+SORTS: Final = Words({"due": "Due first", "risk": "Riskiest first", "age": "Oldest first"})
+RISKS: Final = Words(
+    {
+        "critical": "critical",
+        "high": "high or more",
+        "medium": "medium or more",
+        "low": "any that is said",
+    }
+)
+DUES: Final = Words(
+    {
+        "overdue": "overdue",
+        "hour": "within an hour",
+        "day": "within a day",
+        "week": "within a week",
+        "none": "at no time",
+    }
+)
+FILTERS: Final = Words(
+    {
+        "workflow": "Workflow",
+        "tool": "Tool",
+        "risk": "Risk",
+        "due": "Due",
+        "team": "Team",
+        "requester": "Requester",
+        "label": "Label",
+        "status": "Closed as",
+    }
+)
 FIELDS: Final = tuple(name for name in FILTERS if name != "status")  # in the form
 CHOICES: Final[Mapping[str, Mapping[str, str]]] = {"risk": RISKS, "due": DUES}
 HOME: Final = Wanted()
 FIRSTS: Final = 3
-NOTHING: Final = {
-    "mine": "Nothing waits for you",
-    "teams": "Nothing waits for your teams",
-    "unclaimed": "Somebody works on everything",
-    "open": "No approval is open",
-    STUCK: "Somebody can answer every open approval",
-    "decided": "Nothing was decided yet",
-}
+NOTHING: Final = Words(
+    {
+        "mine": "Nothing waits for you",
+        "teams": "Nothing waits for your teams",
+        "unclaimed": "Somebody works on everything",
+        "open": "No approval is open",
+        STUCK: "Somebody can answer every open approval",
+        "decided": "Nothing was decided yet",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +194,7 @@ class Queue:
                 name,
                 FILTERS[name],
                 getattr(self.wanted, name),
-                "name=value" if name == "label" else "",
+                gettext("name=value") if name == "label" else "",
                 choices=CHOICES.get(name, {}),
                 names=self.names.get(name, ()),
             )
@@ -208,15 +221,15 @@ class Queue:
 
     @property
     def nothing(self) -> str:
-        return "Nothing is like this" if self.place.narrowed else NOTHING[self.view]
+        return gettext("Nothing is like this") if self.place.narrowed else NOTHING[self.view]
 
     @property
     def hint(self) -> str:
         if self.place.narrowed:
-            return "Take a filter off, or search for other words."
+            return gettext("Take a filter off, or search for other words.")
         if self.view == "decided":
-            return "What is decided, or closes without a decision, stays here to be read."
-        return "New approvals appear here by themselves."
+            return gettext("What is decided, or closes without a decision, stays here to be read.")
+        return gettext("New approvals appear here by themselves.")
 
     @property
     def firsts(self) -> list[Row]:
@@ -244,7 +257,9 @@ def build(
         for approval in found.approvals
     ]
     saved = [_saved(view, place, url) for view in found.saved]
-    title = next((view.word for view in saved if view.current), VIEWS.get(place.view, "Nobody can answer"))
+    title = next(
+        (view.word for view in saved if view.current), VIEWS.get(place.view, gettext("Nobody can answer"))
+    )
     return Queue(
         place,
         title,
@@ -262,10 +277,10 @@ def build(
 
 def _said(found: Found, place: Place) -> str:
     if place.view == "decided":
-        return f"{inboxes.said(found.here)} closed"
+        return gettext("{said} closed").format(said=inboxes.said(found.here))
     soon = sum(1 for row in found.approvals if _is_due_within(row, found.now, timedelta(days=1)))
-    more = "" if found.next else f", {soon} due within a day" if soon else ""
-    return f"{inboxes.said(found.here)} open{more}"
+    more = "" if found.next else gettext(", {soon} due within a day").format(soon=soon) if soon else ""
+    return gettext("{said} open{more}").format(said=inboxes.said(found.here), more=more)
 
 
 def _views(found: Found, place: Place, url: str, *, operator: bool) -> list[View]:
@@ -282,7 +297,7 @@ def _views(found: Found, place: Place, url: str, *, operator: bool) -> list[View
     ]
     if operator:
         stuck = Place(stuck=True)
-        views.append(View("Nobody can answer", url + stuck.query, place.stuck, "warn"))
+        views.append(View(gettext("Nobody can answer"), url + stuck.query, place.stuck, "warn"))
     return views
 
 
@@ -322,10 +337,10 @@ def _row(approval: Approval, *, now: datetime, current: bool, onlookers: Sequenc
 
 def _due(approval: Approval, left: timedelta | None, *, now: datetime) -> str:
     if approval.closed_at is not None:
-        return f"{words.age(approval.closed_at, now)} ago"
+        return gettext("{age} ago").format(age=words.age(approval.closed_at, now))
     if left is None:
         return ""
-    return words.span(left) if left.total_seconds() > 0 else "overdue"
+    return words.span(left) if left.total_seconds() > 0 else gettext("overdue")
 
 
 def _is_due_within(approval: Approval, now: datetime, length: timedelta) -> bool:

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, sights, tracing, workflows
 from runs.engine import Workflow, canonical
@@ -118,7 +119,7 @@ def signal(request: Request, run_id: UUID) -> HttpResponse:
     operations.signal(
         actor=request.actor, run_id=run_id, name=name, payload=canonical.parse(text) if text else None
     )
-    messages.success(request, f"Sent {name}.")
+    messages.success(request, gettext("Sent {name}.").format(name=name))
     return see_other(once.remember(request, reverse("run", args=[run_id])))
 
 

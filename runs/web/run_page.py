@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from runs.engine import canonical
 from runs.engine.lineage import Line, is_left
@@ -27,7 +28,8 @@ from runs.models import (
 from runs.operations import CallPreview, RewindPreview, StepPreview
 from runs.queries import CallPlace
 from runs.store import CallAt, Header
-from runs.templatetags import hidden, pretty, words
+from runs.templatetags import codes, hidden, pretty, words
+from runs.tongue import number
 from runs.web import sentence, signs
 
 SHORT: Final = 60
@@ -139,11 +141,12 @@ def checkpoint_row(point: Checkpoint | Header, *, run: Run, line: Line, may_stee
     sign = signs.CHECKPOINT[point.kind]
     notes = [sign.word] if sign.word and point.kind != "input" else []
     if point.author and point.kind in ("edit", "migration"):
-        notes.append(f"by {point.author.get('name', 'somebody')}")
+        notes.append(gettext("by {name}").format(name=point.author.get("name", gettext("somebody"))))
     if is_left(line, point.branch, point.no):
-        notes.append(f"left behind, branch {point.branch}")
+        notes.append(gettext("left behind, branch {branch}").format(branch=point.branch))
     first = "input" if run.forked_checkpoint is None else "fork"
-    node = point.node or {"input": first, "edit": "state", "migration": "version"}.get(point.kind, point.kind)
+    kind = {"input": first, "edit": "state", "migration": "version"}.get(point.kind, point.kind)
+    node = point.node or codes.word(kind)
     ended = run.status == "completed" and point.no == run.head
     return CheckpointRow(point.no, sign, node, ", ".join(notes), point.created_at, may_steer and not ended)
 
@@ -156,7 +159,11 @@ def effect_row(entry: JournalEntry, undone: Mapping[CallPlace, Step]) -> EffectR
     if taking is not None and taking.status == "failed":
         state = f"{state} ({(taking.error or {}).get('message')})"
     if entry.reused_from is not None and taking is None:
-        state = f"reused from branch {entry.reused_from}" if entry.reused_from else "done by its origin"
+        state = (
+            gettext("reused from branch {reused_from}").format(reused_from=entry.reused_from)
+            if entry.reused_from
+            else gettext("done by its origin")
+        )
     return EffectRow(
         entry.node,
         entry.name,
@@ -184,14 +191,18 @@ def receipt(result: Any) -> SafeString:
     if isinstance(named, str):
         return hidden.draw(named)
     text = canonical.dumps(result)
-    return hidden.draw(text if len(text) <= SHORT else f"{text[:SHORT]}… ({len(text):,} characters)")
+    if len(text) <= SHORT:
+        return hidden.draw(text)
+    return hidden.draw(
+        gettext("{start}… ({count} characters)").format(start=text[:SHORT], count=number(len(text)))
+    )
 
 
 def approval_row(approval: Approval) -> ApprovalRow:
     votes = [vote for vote in approval.votes.all() if vote.decisive] or list(approval.votes.all())[-1:]
     vote = votes[0] if votes else None
     edited = bool(vote and vote.edited)
-    who = str(vote.user or "system") if vote else sentence.whom(approval)
+    who = str(vote.user or gettext("system")) if vote else sentence.whom(approval)
     return ApprovalRow(
         approval, signs.of_approval(approval, edited=edited), who, vote.comment if vote else ""
     )
@@ -222,7 +233,9 @@ def lane_rows(position: Mapping[str, Any], *, url: str, chosen: str) -> list[Lan
         LaneRow(
             str(lane["lane"]),
             str(lane["node"]),
-            f"has arrived at {lane['waits_at']}" if lane["status"] == ARRIVED else "",
+            gettext("has arrived at {waits_at}").format(waits_at=lane["waits_at"])
+            if lane["status"] == ARRIVED
+            else "",
             f"{url}?{urlencode({'lane': str(lane['lane'])})}",
             lane["lane"] == chosen,
         )
@@ -240,7 +253,7 @@ def failed_steps(failed: Sequence[StepPreview]) -> list[AgainStep]:
             step.node if step.item is None else f"{step.node}[{step.item}]",
             words.cut(str((step.error or {}).get("message", "no reason was recorded")), 2 * SHORT),
             signs.STEP["failed"],
-            f"attempt {step.attempt}" if step.attempt > 1 else "",
+            gettext("attempt {attempt}").format(attempt=step.attempt) if step.attempt > 1 else "",
         )
         for step in failed
     ]
@@ -304,9 +317,11 @@ def time_left(run: Run, now: datetime) -> str:
     """How long the run has until its deadline, in words."""
     if run.deadline_at is not None:
         left = (run.deadline_at - now).total_seconds()
-        return f"{words.span(left)} left" if left > 0 else "its time is over"
+        return (
+            gettext("{span} left").format(span=words.span(left)) if left > 0 else gettext("its time is over")
+        )
     if run.time_left is not None:
-        return f"{words.span(run.time_left)} left, the clock stands"
+        return gettext("{span} left, the clock stands").format(span=words.span(run.time_left))
     return ""
 
 
@@ -320,7 +335,9 @@ def again(preview: RewindPreview) -> list[AgainStep]:
         made.setdefault(call.node, []).append(call.name)
     known = {step.node for step in preview.steps}
     fresh = [
-        AgainStep(node, "goes on here", signs.STEP["ready"]) for node in preview.next if node not in known
+        AgainStep(node, gettext("goes on here"), signs.STEP["ready"])
+        for node in preview.next
+        if node not in known
     ]
     return fresh + [
         _again_step(step.node, step.visit, made.get(step.node, []), preview) for step in preview.steps
@@ -329,16 +346,20 @@ def again(preview: RewindPreview) -> list[AgainStep]:
 
 def said_again(preview: RewindPreview) -> str:
     calls = len(preview.made)
-    steps = words.some(len(preview.steps), "step")
+    steps = words.some(len(preview.steps), "{count} step", "{count} steps")
     if not calls:
-        return f"{steps}, no recorded call"
+        return gettext("{steps}, no recorded call").format(steps=steps)
     if preview.calls == "again":
-        return f"{steps}; {words.some(calls, 'call')} made again"
-    return f"{steps}; of {words.some(calls, 'call')} those with equal arguments are answered from the journal"
+        return gettext("{steps}; {calls} made again").format(
+            steps=steps, calls=words.some(calls, "{count} call", "{count} calls")
+        )
+    return gettext("{steps}; of {calls} those with equal arguments are answered from the journal").format(
+        steps=steps, calls=words.some(calls, "{count} call", "{count} calls")
+    )
 
 
 def preview_effects(preview: RewindPreview) -> list[EffectRow]:
-    state = "made again" if preview.calls == "again" else "answered from the journal"
+    state = gettext("made again") if preview.calls == "again" else gettext("answered from the journal")
     return [
         EffectRow(call.node, call.name, call.effect, receipt(call.result), "", state)
         for call in preview.effects
@@ -399,7 +420,11 @@ def set_apart(post: Mapping[str, str], calls: str) -> list[CallAt]:
 def _again_step(node: str, visit: int, calls: Sequence[str], preview: RewindPreview) -> AgainStep:
     name = f"{node} #{visit}" if visit > 1 else node
     if any(approval.node == node for approval in preview.approvals):
-        return AgainStep(name, "asks people, see below", signs.STEP["waiting"], "waits")
-    how = "made again" if preview.calls == "again" else "from the journal if its arguments are equal"
-    note = f"{words.listing(list(dict.fromkeys(calls)))}: {how}" if calls else "no recorded call"
+        return AgainStep(name, gettext("asks people, see below"), signs.STEP["waiting"], gettext("waits"))
+    how = (
+        gettext("made again")
+        if preview.calls == "again"
+        else gettext("from the journal if its arguments are equal")
+    )
+    note = f"{words.listing(list(dict.fromkeys(calls)))}: {how}" if calls else gettext("no recorded call")
     return AgainStep(name, note, signs.RUN["retrying"])

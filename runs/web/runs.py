@@ -10,12 +10,14 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import policies, queries, runlists, saved, sights, store
 from runs.engine.redaction import Sight
 from runs.models import Run, SavedView
 from runs.runlists import Listing, Place, RunFilter
 from runs.templatetags import words
+from runs.tongue import Words, number
 from runs.web import filters, sentence, signs
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
@@ -24,18 +26,33 @@ from runs.web.run_page import Link
 
 ROWS: Final = 50
 VIEWS: Final[dict[str, RunFilter]] = {
-    "All": RunFilter(),
-    "Running": RunFilter(status="running"),
-    "Waiting for people": RunFilter(waiting_for="approval"),
-    "Waiting for time": RunFilter(waiting_for="timer"),
-    "Retrying": RunFilter(status="retrying"),
-    "Stalled": RunFilter(status="stalled"),
-    "Needs migration": RunFilter(waiting_for="needs_migration"),
-    "Paused": RunFilter(status="paused"),
-    "Failed": RunFilter(status="failed"),
-    "Completed": RunFilter(status="completed"),
-    "Cancelled": RunFilter(status="cancelled"),
+    "all": RunFilter(),
+    "running": RunFilter(status="running"),
+    "waiting_for_people": RunFilter(waiting_for="approval"),
+    "waiting_for_time": RunFilter(waiting_for="timer"),
+    "retrying": RunFilter(status="retrying"),
+    "stalled": RunFilter(status="stalled"),
+    "needs_migration": RunFilter(waiting_for="needs_migration"),
+    "paused": RunFilter(status="paused"),
+    "failed": RunFilter(status="failed"),
+    "completed": RunFilter(status="completed"),
+    "cancelled": RunFilter(status="cancelled"),
 }
+NAMES: Final = Words(
+    {
+        "all": "All",
+        "running": "Running",
+        "waiting_for_people": "Waiting for people",
+        "waiting_for_time": "Waiting for time",
+        "retrying": "Retrying",
+        "stalled": "Stalled",
+        "needs_migration": "Needs migration",
+        "paused": "Paused",
+        "failed": "Failed",
+        "completed": "Completed",
+        "cancelled": "Cancelled",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +134,7 @@ def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) ->
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
     nodes = list(dict.fromkeys(step.node for step in live.steps))
     at = words.listing(nodes) or (
-        "end" if run.status == "completed" else str((run.error or {}).get("step", ""))
+        gettext("end") if run.status == "completed" else str((run.error or {}).get("step", ""))
     )
     labels = [
         Chip(name, value, url_of(RunFilter(label=f"{name}={value}"))) for name, value in run.labels.items()
@@ -134,8 +151,12 @@ def _narrowing(which: RunFilter) -> dict[str, Any]:
     """Tabs, chips and the form: three ways to say the same filter."""
     rest = replace(which, status="", waiting_for="")
     views = [
-        View(word, url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)), _is(which, view))
-        for word, view in VIEWS.items()
+        View(
+            NAMES[name],
+            url_of(replace(rest, status=view.status, waiting_for=view.waiting_for)),
+            _is(which, view),
+        )
+        for name, view in VIEWS.items()
     ]
     tab = next((view for view in VIEWS.values() if view != RunFilter() and _is(which, view)), None)
     left = rest if tab else which
@@ -164,13 +185,13 @@ def _count(request: Request, at: At, found: Listing) -> str:
     if not found.newer and not found.older:
         return str(len(found.rows))
     count = runlists.count(request.actor.project.pk, at.which)
-    return f"{runlists.COUNTED:,}+" if count > runlists.COUNTED else f"{count:,}"
+    return f"{number(runlists.COUNTED)}+" if count > runlists.COUNTED else number(count)
 
 
 def _nothing(at: At) -> str:
     if at.before or at.after:
-        return "There are no runs beyond these."
-    return "No run is like this." if at.which.as_dict() else "No run was submitted yet."
+        return gettext("There are no runs beyond these.")
+    return gettext("No run is like this.") if at.which.as_dict() else gettext("No run was submitted yet.")
 
 
 def _exports(which: RunFilter) -> list[Link]:

@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext
+
 from runs.models import Approval, Run, Step, Wait
 from runs.queries import Standing, died_at, votes_of
 from runs.store import Use
 from runs.templatetags import words
+from runs.tongue import Words
 from runs.web import signs
 
-AFTER_DUE = {
-    "reject": "then rejected",
-    "escalate": "then rejected",
-    "approve": "then approved",
-    "fail": "then the run fails",
-}
+AFTER_DUE = Words(
+    {
+        "reject": "then rejected",
+        "escalate": "then rejected",
+        "approve": "then approved",
+        "fail": "then the run fails",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ def of_run(
 
 def whom(approval: Approval) -> str:
     """Who is asked: "finance", "finance or user felix", "any reviewer"."""
-    return words.listing([*approval.teams, *approval.users], "or") or "any reviewer"
+    return words.listing([*approval.teams, *approval.users], "or") or gettext("any reviewer")
 
 
 def due(approval: Approval, now: datetime) -> str:
@@ -79,7 +84,11 @@ def due(approval: Approval, now: datetime) -> str:
         return ""
     then = after_due(approval)
     left = approval.due_at - now
-    when = f"due in {words.span(left)}" if left.total_seconds() > 0 else f"overdue since {words.span(-left)}"
+    when = (
+        gettext("due in {span}").format(span=words.span(left))
+        if left.total_seconds() > 0
+        else gettext("overdue since {span}").format(span=words.span(-left))
+    )
     return f"{when}, {then}" if then else when
 
 
@@ -87,7 +96,7 @@ def after_due(approval: Approval) -> str:
     """What happens when the time is over: the next team is asked, or the answer of the clock."""
     chain = approval.options.get("escalate_to", [])
     if approval.level < len(chain):
-        return f"then {chain[approval.level].removeprefix('user:')} is asked too"
+        return gettext("then {who} is asked too").format(who=chain[approval.level].removeprefix("user:"))
     return AFTER_DUE.get(str(approval.options.get("on_timeout", "")), "")
 
 
@@ -103,11 +112,21 @@ def share(approval: Approval, now: datetime) -> int | None:
 def _paused(run: Run, approvals: Sequence[Approval], *, now: datetime) -> Sentence:
     told = run.paused or {}
     since = words.age(datetime.fromisoformat(told["since"]), now) if "since" in told else ""
-    by = f"with the run above it, by {told.get('by')}" if told.get("with") else f"by {told.get('by')}"
+    by = (
+        gettext("with the run above it, by {by}").format(by=told.get("by"))
+        if told.get("with")
+        else gettext("by {by}").format(by=told.get("by"))
+    )
     because = f": {told['reason']}" if told.get("reason") else ""
-    asks = f"; {words.some(len(approvals), 'approval')} can be decided" if approvals else ""
-    text = f"since {since} {by}{because}{asks}"
-    return Sentence(signs.RUN["paused"], text, f"Paused {text}")
+    asks = (
+        gettext("; {approvals} can be decided").format(
+            approvals=words.some(len(approvals), "{count} approval", "{count} approvals")
+        )
+        if approvals
+        else ""
+    )
+    text = gettext("since {since} {by}{because}{asks}").format(since=since, by=by, because=because, asks=asks)
+    return Sentence(signs.RUN["paused"], text, gettext("Paused {text}").format(text=text))
 
 
 def _taking_back(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
@@ -115,36 +134,72 @@ def _taking_back(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
     cancels = (run.ending or {}).get("as") == "cancelled"
     step = next((step for step in steps if step.undoes), None)
     again = (
-        f", attempt {step.attempt}: {(step.error or {}).get('message')}" if step and step.attempt > 1 else ""
+        gettext(", attempt {attempt}: {message}").format(
+            attempt=step.attempt, message=(step.error or {}).get("message")
+        )
+        if step and step.attempt > 1
+        else ""
     )
-    which = f" {step.undoes[2]} of {step.node}{again}" if step and step.undoes else " what it did"
-    text = f"takes back{which}"
+    which = (
+        gettext(" {undoes} of {node}{again}").format(undoes=step.undoes[2], node=step.node, again=again)
+        if step and step.undoes
+        else gettext(" what it did")
+    )
+    text = gettext("takes back{which}").format(which=which)
     sign = signs.RUN["cancelling" if cancels else "failing"]
-    return Sentence(sign, text, f"{sign.word}, {text} first")
+    return Sentence(sign, text, gettext("{word}, {text} first").format(word=sign.word, text=text))
 
 
 def _for_people(approvals: Sequence[Approval], *, now: datetime) -> Sentence:
     first = min(approvals, key=lambda approval: approval.due_at or datetime.max.replace(tzinfo=now.tzinfo))
-    votes = f" ({votes_of(first)} of {first.quorum})" if first.quorum > 1 else ""
-    more = f"; {words.some(len(approvals) - 1, 'more approval')} open" if len(approvals) > 1 else ""
-    parts = [f"{whom(first)}{votes} since {words.age(first.opened_at, now)}", due(first, now)]
+    votes = (
+        gettext(" ({votes_of} of {quorum})").format(votes_of=votes_of(first), quorum=first.quorum)
+        if first.quorum > 1
+        else ""
+    )
+    more = (
+        gettext("; {approvals} open").format(
+            approvals=words.some(len(approvals) - 1, "{count} more approval", "{count} more approvals")
+        )
+        if len(approvals) > 1
+        else ""
+    )
+    parts = [
+        gettext("{whom}{votes} since {age}").format(
+            whom=whom(first), votes=votes, age=words.age(first.opened_at, now)
+        ),
+        due(first, now),
+    ]
     text = ", ".join(part for part in parts if part) + more
-    return Sentence(signs.RUN["waiting"], text, f"Waiting for {text}", first, share(first, now))
+    return Sentence(
+        signs.RUN["waiting"], text, gettext("Waiting for {text}").format(text=text), first, share(first, now)
+    )
 
 
 def _for_code(run: Run, wait: Wait, *, now: datetime) -> Sentence:
     """The code of its version is gone: it needs an operator, or a worker that has it."""
-    where = f" at {wait.facts['step']}" if wait.facts and wait.facts.get("step") else ""
-    text = f"from version {run.workflow_version} of {run.workflow}{where}, since {words.age(wait.opened_at, now)}"
-    return Sentence(signs.WAITING["needs_migration"], text, f"Needs a migration {text}")
+    where = (
+        gettext(" at {step}").format(step=wait.facts["step"]) if wait.facts and wait.facts.get("step") else ""
+    )
+    text = gettext("from version {workflow_version} of {workflow}{where}, since {age}").format(
+        workflow_version=run.workflow_version,
+        workflow=run.workflow,
+        where=where,
+        age=words.age(wait.opened_at, now),
+    )
+    return Sentence(
+        signs.WAITING["needs_migration"], text, gettext("Needs a migration {text}").format(text=text)
+    )
 
 
 def _for_retry(wait: Wait, step: Step | None, *, now: datetime) -> Sentence:
     left = (wait.due_at - now).total_seconds() if wait.due_at else 0
-    when = f"in {words.span(left)}" if left >= 1 else "now"
+    when = gettext("in {span}").format(span=words.span(left)) if left >= 1 else gettext("now")
     because = f": {step.error['message']}" if step and step.error and step.error.get("message") else ""
-    text = f"{wait.node} {when}, attempt {step.attempt if step else 1}{because}"
-    return Sentence(signs.RUN["retrying"], text, f"Tries {text}")
+    text = gettext("{node} {when}, attempt {attempt}{because}").format(
+        node=wait.node, when=when, attempt=step.attempt if step else 1, because=because
+    )
+    return Sentence(signs.RUN["retrying"], text, gettext("Tries {text}").format(text=text))
 
 
 def _for_something(waits: Sequence[Wait], *, now: datetime) -> Sentence:
@@ -153,17 +208,31 @@ def _for_something(waits: Sequence[Wait], *, now: datetime) -> Sentence:
         waits, key=lambda wait: (wait.due_at or datetime.max.replace(tzinfo=now.tzinfo), wait.opened_at)
     )
     what = {
-        "timer": "time to pass",
-        "signal": f"the signal {first.name}",
-        "child": f"the child run of {first.name}",
+        "timer": gettext("time to pass"),
+        "signal": gettext("the signal {name}").format(name=first.name),
+        "child": gettext("the child run of {name}").format(name=first.name),
     }
-    parts = [f"{what.get(first.kind, first.kind)} since {words.age(first.opened_at, now)}"]
+    parts = [
+        gettext("{what} since {age}").format(
+            what=what.get(first.kind, first.kind), age=words.age(first.opened_at, now)
+        )
+    ]
     if first.due_at is not None:
         left = first.due_at - now
-        parts.append(f"due in {words.span(left)}" if left.total_seconds() > 0 else "due now")
-    more = f"; {words.some(len(waits) - 1, 'more wait')}" if len(waits) > 1 else ""
+        parts.append(
+            gettext("due in {span}").format(span=words.span(left))
+            if left.total_seconds() > 0
+            else gettext("due now")
+        )
+    more = (
+        "; " + words.some(len(waits) - 1, "{count} more wait", "{count} more waits") if len(waits) > 1 else ""
+    )
     text = ", ".join(parts) + more
-    return Sentence(signs.WAITING.get(first.kind, signs.RUN["waiting"]), text, f"Waiting for {text}")
+    return Sentence(
+        signs.WAITING.get(first.kind, signs.RUN["waiting"]),
+        text,
+        gettext("Waiting for {text}").format(text=text),
+    )
 
 
 def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
@@ -177,46 +246,72 @@ def _working(run: Run, steps: Sequence[Step], *, now: datetime) -> Sentence:
     if executing is None:
         since = words.age(run.updated_at, now)
         return Sentence(
-            signs.RUN["queued"], f"since {since}", f"Queued since {since}, a worker takes it next"
+            signs.RUN["queued"],
+            gettext("since {since}").format(since=since),
+            gettext("Queued since {since}, a worker takes it next").format(since=since),
         )
     if executing.lease_until and _is_silent(executing, now):
-        text = f"{executing.node}: its worker is silent since {words.age(executing.lease_until, now)}, another takes over"
-        return Sentence(signs.RUN["stalled"], text, f"Stalled at {text}")
+        text = gettext("{node}: its worker is silent since {age}, another takes over").format(
+            node=executing.node, age=words.age(executing.lease_until, now)
+        )
+        return Sentence(signs.RUN["stalled"], text, gettext("Stalled at {text}").format(text=text))
     since = words.age(executing.entered_at or executing.created_at, now)
-    text = f"{executing.node} since {since}"
-    again = f", attempt {executing.attempt}" if executing.attempt > 1 else ""
-    more = f"; {words.some(len(under_way) - 1, 'more step')} beside it" if len(under_way) > 1 else ""
-    return Sentence(signs.RUN["running"], text + again + more, f"Working on {text}{again}{more}")
+    text = gettext("{node} since {since}").format(node=executing.node, since=since)
+    again = gettext(", attempt {attempt}").format(attempt=executing.attempt) if executing.attempt > 1 else ""
+    more = (
+        gettext("; {steps} beside it").format(
+            steps=words.some(len(under_way) - 1, "{count} more step", "{count} more steps")
+        )
+        if len(under_way) > 1
+        else ""
+    )
+    return Sentence(
+        signs.RUN["running"],
+        text + again + more,
+        gettext("Working on {text}{again}{more}").format(text=text, again=again, more=more),
+    )
 
 
 def _without_worker(step: Step, *, now: datetime) -> Sentence:
     """Its lease is void as soon as the worker is known to be dead, and runs out in any case."""
     since = died_at(step) or now
     left = (step.lease_until - now).total_seconds() if step.lease_until else 0.0
-    when = f"within {words.span(left)}" if left >= 1 else "now"
-    text = f"{step.node} for {words.age(since, now)}: its worker died, another takes over {when}"
-    return Sentence(signs.RUN["stalled"], text, f"Stalled at {text}")
+    when = gettext("within {span}").format(span=words.span(left)) if left >= 1 else gettext("now")
+    text = gettext("{node} for {age}: its worker died, another takes over {when}").format(
+        node=step.node, age=words.age(since, now), when=when
+    )
+    return Sentence(signs.RUN["stalled"], text, gettext("Stalled at {text}").format(text=text))
 
 
 def _in_line(run: Run, standing: Standing | None, *, now: datetime) -> Sentence:
     """Which limit it waits for, or that its turn has not come yet, and how many come before it."""
     since = words.age(run.updated_at, now)
     if standing is None:
-        return Sentence(signs.RUN["queued"], f"in line since {since}", f"In line since {since}")
+        return Sentence(
+            signs.RUN["queued"],
+            gettext("in line since {since}").format(since=since),
+            gettext("In line since {since}").format(since=since),
+        )
     use = standing.full
-    what = "for its turn" if use is None else _for_slot(use, now)
-    text = f"{what}, since {since}; {standing.said_before} before it"
-    return Sentence(signs.RUN["queued"], text, f"In line {text}")
+    what = gettext("for its turn") if use is None else _for_slot(use, now)
+    text = gettext("{what}, since {since}; {said_before} before it").format(
+        what=what, since=since, said_before=standing.said_before
+    )
+    return Sentence(signs.RUN["queued"], text, gettext("In line {text}").format(text=text))
 
 
 def _for_slot(use: Use, now: datetime) -> str:
-    of = "the project" if not use.workflow else f"the limit {use.name}"
-    key = f" for {use.key}" if use.key else ""
+    of = gettext("the project") if not use.workflow else gettext("the limit {name}").format(name=use.name)
+    key = gettext(" for {key}").format(key=use.key) if use.key else ""
     if use.per is None:
-        return f"for a slot of {of}{key}: {use.taken} of {use.most} in use"
+        return gettext("for a slot of {of}{key}: {taken} of {most} in use").format(
+            of=of, key=key, taken=use.taken, most=use.most
+        )
     left = (use.until - now).total_seconds() if use.until else 0
-    when = f", the next in {words.span(left)}" if left >= 1 else ""
-    return f"for {of}{key}: {use.taken} of {use.most} started within {words.span(use.per)}{when}"
+    when = gettext(", the next in {span}").format(span=words.span(left)) if left >= 1 else ""
+    return gettext("for {of}{key}: {taken} of {most} started within {span}{when}").format(
+        of=of, key=key, taken=use.taken, most=use.most, span=words.span(use.per), when=when
+    )
 
 
 def _is_silent(step: Step, now: datetime) -> bool:
@@ -226,16 +321,32 @@ def _is_silent(step: Step, now: datetime) -> bool:
 def _ended(run: Run, *, now: datetime) -> Sentence:
     sign = signs.RUN[run.status]
     if run.status == "completed" and run.finished_at:
-        text = f"after {words.span(run.finished_at - run.created_at, parts=2)}"
-        return Sentence(sign, text, f"Completed {text}, {words.age(run.finished_at, now)} ago")
+        text = gettext("after {span}").format(span=words.span(run.finished_at - run.created_at, parts=2))
+        return Sentence(
+            sign,
+            text,
+            gettext("Completed {text}, {age} ago").format(text=text, age=words.age(run.finished_at, now)),
+        )
     if run.status == "failed":
         error = run.error or {}
         where = f"{error['step']}: " if error.get("step") else ""
-        text = f"{where}{error.get('message', error.get('code', 'no reason was recorded'))}"
-        return Sentence(sign, text, f"Failed at {text}" if where else f"Failed: {text}")
+        text = f"{where}{error.get('message', error.get('code', gettext('no reason was recorded')))}"
+        return Sentence(
+            sign,
+            text,
+            gettext("Failed at {text}").format(text=text)
+            if where
+            else gettext("Failed: {text}").format(text=text),
+        )
     if run.finished_at:
         ago = words.age(run.finished_at, now)
-        return Sentence(sign, f"{ago} ago", f"{sign.word} {ago} ago")
+        return Sentence(
+            sign,
+            gettext("{ago} ago").format(ago=ago),
+            gettext("{word} {ago} ago").format(word=sign.word, ago=ago),
+        )
     return Sentence(
-        sign, f"since {words.age(run.updated_at, now)}", f"{sign.word} since {words.age(run.updated_at, now)}"
+        sign,
+        gettext("since {age}").format(age=words.age(run.updated_at, now)),
+        gettext("{word} since {age}").format(word=sign.word, age=words.age(run.updated_at, now)),
     )

@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from django.utils.translation import gettext, gettext_noop
+
 from runs.models import Approval
+from runs.tongue import Words
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
     icon: str
     tone: str
-    word: str
+    says: str
+
+    @property
+    def word(self) -> str:
+        return gettext(self.says)
 
 
 RUN: Final = {
@@ -36,13 +43,15 @@ TAKEN_BACK: Final = {  # by the status of the step that does it
     "failed": Sign("s-failed", "red", "not taken back: do it by hand"),
     "cancelled": Sign("warn", "amber", "not taken back: a person left it"),
 }
-BULK: Final = {
-    "retry": "Retry",
-    "rewind": "Rewind",
-    "pause": "Pause",
-    "resume": "Resume",
-    "cancel": "Cancel",
-}
+BULK: Final = Words(
+    {
+        "retry": "Retry",
+        "rewind": "Rewind",
+        "pause": "Pause",
+        "resume": "Resume",
+        "cancel": "Cancel",
+    }
+)
 DONE: Final = Sign("s-completed", "green", "done once")
 TOO_LATE: Final = Sign("warn", "amber", "made while the run was stopped, not taken back: do it by hand")
 WAITING: Final = {
@@ -83,6 +92,15 @@ ANSWERS: Final = {
     "respond": Sign("answer", "blue", "Answered"),
     "mixed": Sign("swap", "amber", "Partly approved"),
 }
+CLOSED: Final = {
+    "rewound": gettext_noop("Closed by a rewind"),
+    "cancelled": gettext_noop("Cancelled"),
+}
+EXPIRED: Final = {
+    "": gettext_noop("Expired: closed by system"),
+    "approve": gettext_noop("Expired: approved by system"),
+    "reject": gettext_noop("Expired: rejected by system"),
+}
 ASKED_OF_PEOPLE: Final = Sign("s-people", "amber", "Open")
 
 
@@ -93,8 +111,7 @@ def of_approval(approval: Approval, *, edited: bool = False) -> Sign:
     if approval.status == "decided":
         return ANSWERS["edit" if edited and approval.outcome == "approve" else approval.outcome]
     if approval.status == "expired":
-        then = {"approve": "approved", "reject": "rejected"}.get(approval.outcome, "closed")
-        return Sign("clock", "slate", f"Expired: {then} by system")
+        return Sign("clock", "slate", EXPIRED.get(approval.outcome, EXPIRED[""]))
     if approval.status == "superseded":
         return Sign("swap", "dashed", "Asked again since")
-    return Sign("stop", "", "Closed by a rewind" if approval.closed_reason == "rewound" else "Cancelled")
+    return Sign("stop", "", CLOSED["rewound"] if approval.closed_reason == "rewound" else CLOSED["cancelled"])

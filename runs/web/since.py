@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+from django.utils.translation import gettext
 
 from runs.engine import canonical
 from runs.models import Approval, Revision
 from runs.templatetags import pretty, words
+from runs.tongue import Words
 from runs.web.facts import fact_of
 from runs.web.material import Material
+
+VERBS: Final = Words({"approve": "approved", "reject": "rejected", "respond": "answered", "close": "closed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,13 @@ def _since_edit(material: Material) -> Since | None:
     if before is None or made is None:
         return None
     return Since(
-        "Edited.",
+        gettext("Edited."),
         _author(made),
-        f"made version {made.version}",
+        gettext("made version {version}").format(version=made.version),
         made.created_at,
         made.comment,
-        f"Version {before.version}",
-        f"Version {made.version}",
+        gettext("Version {version}").format(version=before.version),
+        gettext("Version {version}").format(version=made.version),
         compare(canonical.loads(before.document), approval.content),
     )
 
@@ -83,19 +88,19 @@ def _since_asked(material: Material, previous: Approval) -> Since:
     if material.edit is not None:
         return _since_checked(material, previous, material.edit)
     vote = next((vote for vote in previous.votes.all() if vote.decisive), None)
-    verb = {"approve": "approved", "reject": "rejected", "respond": "answered"}.get(
-        previous.outcome, "closed"
-    )
-    closed = "the action had changed" if previous.closed_reason == "payload_changed" else ""
+    verb = VERBS.get(previous.outcome, VERBS["close"])
+    closed = gettext("the action had changed") if previous.closed_reason == "payload_changed" else ""
     name = words.short_id(previous.id, "A-")
     return Since(
-        "Asked again.",
-        str(vote.user or "the system") if vote else "",
-        f"{verb} {name}" if vote else f"{name} closed",
+        gettext("Asked again."),
+        str(vote.user or gettext("the system")) if vote else "",
+        gettext("{verb} {name}").format(verb=verb, name=name)
+        if vote
+        else gettext("{name} closed").format(name=name),
         vote.at if vote else previous.closed_at,
         (vote.comment if vote else "") or closed,
-        verb.capitalize() if vote else "Before",
-        "This one",
+        verb[:1].upper() + verb[1:] if vote else gettext("Before"),
+        gettext("This one"),
         compare(previous.content, material.approval.content),
         previous,
     )
@@ -107,13 +112,15 @@ def _since_checked(material: Material, previous: Approval, edit: Revision) -> Si
         _arguments(previous.content), _arguments(asked)
     )
     return Since(
-        "Asked again after an edit." if taken else "Asked again as it was: the edit did not pass the check.",
+        gettext("Asked again after an edit.")
+        if taken
+        else gettext("Asked again as it was: the edit did not pass the check."),
         _author(edit),
-        f"edited {words.short_id(previous.id, 'A-')}",
+        gettext("edited {id}").format(id=words.short_id(previous.id, "A-")),
         edit.created_at,
         edit.comment,
-        "Proposed" if taken else "Asked",
-        "This one" if taken else "The edit, not asked",
+        gettext("Proposed") if taken else gettext("Asked"),
+        gettext("This one") if taken else gettext("The edit, not asked"),
         compare(previous.content, asked if taken else edited),
         previous,
     )
@@ -122,19 +129,19 @@ def _since_checked(material: Material, previous: Approval, edit: Revision) -> Si
 def _since_sent(approval: Approval, edit: Revision) -> Since:
     """An approval that somebody edited, while the edit is checked or after it."""
     return Since(
-        "Edited, to be asked anew.",
+        gettext("Edited, to be asked anew."),
         _author(edit),
-        "edited this",
+        gettext("edited this"),
         edit.created_at,
         edit.comment,
-        "Proposed",
-        "Edited",
+        gettext("Proposed"),
+        gettext("Edited"),
         compare(approval.content, canonical.loads(edit.document)),
     )
 
 
 def _author(revision: Revision) -> str:
-    return str(revision.author or "somebody who has left")
+    return str(revision.author or gettext("somebody who has left"))
 
 
 def _arguments(document: Mapping[str, Any]) -> list[Any]:

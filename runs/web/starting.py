@@ -9,6 +9,7 @@ from typing import Any, Final
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, workflows
 from runs.engine import Workflow, canonical
@@ -88,7 +89,10 @@ def start(request: Request, name: str) -> HttpResponse:
         idempotency=_idempotency(post, {**told, "workflow": flow.name, "version": flow.version}),
         **told,
     ).run
-    messages.success(request, f"{words.short_id(run.pk, 'R-')} of {flow.title} has started.")
+    messages.success(
+        request,
+        gettext("{id} of {title} has started.").format(id=words.short_id(run.pk, "R-"), title=flow.title),
+    )
     return see_other(reverse("run", args=[run.pk]))
 
 
@@ -135,7 +139,7 @@ def _labels(text: str) -> dict[str, str]:
     for line in filter(None, (line.strip() for line in text.splitlines())):
         name, has_value, value = line.partition("=")
         if not has_value or not name.strip():
-            told = f"{words.cut(line, 40)!r} is not of the form name=value"
+            told = gettext("{line!r} is not of the form name=value").format(line=words.cut(line, 40))
             raise BadRequest(f"{told}.", errors=[Problem("/labels", "invalid_value", told)])
         found[name.strip()] = value.strip()
     return found
@@ -146,7 +150,7 @@ def _priority(text: str) -> int | None:
     if not told:
         return None
     if not told.removeprefix("-").isdecimal() or len(told) > 5:
-        message = "a priority is a whole number"
+        message = gettext("a priority is a whole number")
         raise BadRequest(f"{message.capitalize()}.", errors=[Problem("/priority", "invalid_value", message)])
     return int(told)
 

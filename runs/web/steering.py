@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, sights, store, workflows
 from runs.engine import canonical
@@ -72,8 +73,10 @@ def rewind(request: Request, run_id: UUID, no: int) -> str:
         lane=lane or None,
         detach="detach" in request.POST,
     )
-    edited = ", with an edited state" if changes else ""
-    return f"Rewound to checkpoint {no}{edited}; the run goes on, on branch {rewound.branch}."
+    edited = gettext(", with an edited state") if changes else ""
+    return gettext("Rewound to checkpoint {no}{edited}; the run goes on, on branch {branch}.").format(
+        no=no, edited=edited, branch=rewound.branch
+    )
 
 
 # ---- edit state
@@ -128,7 +131,9 @@ def edit_state(request: Request, run_id: UUID) -> str | HttpResponse:
         lane=lane or None,
         lane_version=number(request.POST.get("lane_version")),
     )
-    return f"Checkpoint {edited.head} holds the edited state: {words.listing(sorted(changes))}."
+    return gettext("Checkpoint {head} holds the edited state: {listing}.").format(
+        head=edited.head, listing=words.listing(sorted(changes))
+    )
 
 
 # ---- retry
@@ -160,7 +165,7 @@ def retry(request: Request, run_id: UUID) -> str:
         reason=request.POST.get("reason", ""),
         version=_version(request),
     )
-    return f"{words.short_id(run_id, 'R-')} goes on with what failed or had not run."
+    return gettext("{id} goes on with what failed or had not run.").format(id=words.short_id(run_id, "R-"))
 
 
 # ---- cancel
@@ -195,8 +200,10 @@ def cancel(request: Request, run_id: UUID) -> str:
     )
     name = words.short_id(run.pk, "R-")
     if cancelled.status == "cancelling" and cancelled.ending:
-        return f"{name} takes back {words.some(cancelled.ending['calls'], 'call')}, and is cancelled then."
-    return f"Cancelled {name}."
+        return gettext("{name} takes back {calls}, and is cancelled then.").format(
+            name=name, calls=words.some(cancelled.ending["calls"], "{count} call", "{count} calls")
+        )
+    return gettext("Cancelled {name}.").format(name=name)
 
 
 # ---- pause and resume
@@ -227,13 +234,13 @@ def pause(request: Request, run_id: UUID) -> str:
         reason=request.POST.get("reason", ""),
         children="children" in request.POST,
     )
-    return f"Paused {words.short_id(run_id, 'R-')}."
+    return gettext("Paused {id}.").format(id=words.short_id(run_id, "R-"))
 
 
 @sheet(_pause_page)
 def resume(request: Request, run_id: UUID) -> str:
     operations.resume(actor=request.actor, run_id=run_id, reason=request.POST.get("reason", ""))
-    return f"{words.short_id(run_id, 'R-')} goes on."
+    return gettext("{id} goes on.").format(id=words.short_id(run_id, "R-"))
 
 
 # ---- priority
@@ -263,7 +270,9 @@ def prioritise(request: Request, run_id: UUID) -> str:
         priority=_priority(request),
         reason=request.POST.get("reason", ""),
     )
-    return f"{words.short_id(run_id, 'R-')} has priority {run.priority} now."
+    return gettext("{id} has priority {priority} now.").format(
+        id=words.short_id(run_id, "R-"), priority=run.priority
+    )
 
 
 def _priority(request: Request) -> int:

@@ -7,11 +7,13 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, roster
 from runs.errors import HitlError
 from runs.models import Team
 from runs.web.door import Request
+from runs.web.hours import said
 from runs.web.sheet import Done, draw, forms
 
 ROWS: Final = 100
@@ -57,7 +59,7 @@ def _team(request: Request, name: str, *, error: HitlError | None = None) -> Htt
         "team": found,
         "asked": roster.asked_teams(project, [name])[name],
         "administers": administers,
-        "hours": hours,
+        "hours": said(hours),
         "own_hours": own_hours,
         "choices": [{"member": member, "checked": member.user.username in chosen} for member in members],
     }
@@ -68,6 +70,6 @@ def _team(request: Request, name: str, *, error: HitlError | None = None) -> Htt
 def show(request: Request, name: str) -> Done:
     if request.POST.get("verb") == "delete":
         operations.delete_team(actor=request.actor, team=name)
-        return Done(f"The team {name} is dissolved.", reverse("teams"))
+        return Done(gettext("The team {name} is dissolved.").format(name=name), reverse("teams"))
     operations.set_people(actor=request.actor, team=name, people=request.POST.getlist("people"))
-    return Done(f"The team {name} is changed.", reverse("team", args=[name]))
+    return Done(gettext("The team {name} is changed.").format(name=name), reverse("team", args=[name]))

@@ -17,11 +17,13 @@ from math import inf
 from typing import Final
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from runs.engine.lineage import Line, is_left
 from runs.models import JournalEntry, Step, Wait
 from runs.queries import CallPlace, Spent
 from runs.templatetags import words
+from runs.tongue import Words, exact_number, number
 from runs.web import signs
 
 Key = tuple[int, str]  # of a step: branch and address
@@ -257,8 +259,12 @@ def spent_text(spent: Spent) -> str:
     """ "1,200 tokens in, 300 out, 0.0042 USD", as far as there is any."""
     parts = []
     if spent.model_tokens_in or spent.model_tokens_out:
-        parts.append(f"{spent.model_tokens_in:,} tokens in, {spent.model_tokens_out:,} out")
-    parts += [f"{amount.normalize():,f} {currency}" for currency, amount in sorted(spent.cost.items())]
+        parts.append(
+            gettext("{model_tokens_in} tokens in, {model_tokens_out} out").format(
+                model_tokens_in=number(spent.model_tokens_in), model_tokens_out=number(spent.model_tokens_out)
+            )
+        )
+    parts += [f"{exact_number(amount)} {currency}" for currency, amount in sorted(spent.cost.items())]
     return ", ".join(parts)
 
 
@@ -305,13 +311,15 @@ def _call_place(entry: JournalEntry) -> CallPlace:
     return entry.branch, entry.address, entry.name, entry.occurrence
 
 
-WHY_FAILED = {
-    "step_timeout": "took too long",
-    "call_timeout": "a call took too long",
-    "journal_mismatch": "asked for something else than recorded",
-    "deadline_exceeded": "the run's time was over",
-    "poisoned": "ended its workers",
-}
+WHY_FAILED = Words(
+    {
+        "step_timeout": "took too long",
+        "call_timeout": "a call took too long",
+        "journal_mismatch": "asked for something else than recorded",
+        "deadline_exceeded": "the run's time was over",
+        "poisoned": "ended its workers",
+    }
+)
 
 
 def _progress(step: Step) -> str:
@@ -320,7 +328,11 @@ def _progress(step: Step) -> str:
     if step.status != "executing" or "done" not in said:
         return ""
     total = said.get("total")
-    far = f"{said['done']:,} of {total:,}" if total is not None else f"{said['done']:,}"
+    far = (
+        gettext("{done} of {total}").format(done=number(said["done"]), total=number(total))
+        if total is not None
+        else number(said["done"])
+    )
     return f"{far} {said['note']}" if said.get("note") else far
 
 
@@ -335,11 +347,11 @@ def _step_row(
 ) -> Row:
     step = place.step
     left = is_left(line, step.branch, step.checkpoint)
-    notes = [f"takes back {step.undoes[2]}"] if step.undoes else []
+    notes = [gettext("takes back {name}").format(name=step.undoes[2])] if step.undoes else []
     notes += [f"#{step.visit}"] if step.visit > 1 else []
     attempt = step.attempt - (step.status == "failed")  # of what has failed there is no next one
-    notes += [f"attempt {attempt}"] if attempt > 1 else []
-    notes += [f"left behind, branch {step.branch}"] if left else []
+    notes += [gettext("attempt {attempt}").format(attempt=attempt)] if attempt > 1 else []
+    notes += [gettext("left behind, branch {branch}").format(branch=step.branch)] if left else []
     why = (
         WHY_FAILED.get(str((step.error or {}).get("code"))) if step.status in ("failed", "waiting") else None
     )
@@ -378,10 +390,14 @@ def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0, spent: Spent
     span = Span(kind, entry.started_at, entry.ended_at)
     return Row(
         name=entry.name,
-        note=f"from branch {entry.reused_from}" if reused else spent_text(spent) if spent else "",
+        note=gettext("from branch {reused_from}").format(reused_from=entry.reused_from)
+        if reused
+        else spent_text(spent)
+        if spent
+        else "",
         sign=None,
         bars=[_bar(span, scale)],
-        took="from the journal" if reused else words.span(span.length, parts=2),
+        took=gettext("from the journal") if reused else words.span(span.length, parts=2),
         kind="call",
         depth=min(depth, DEEPEST),
     )
@@ -390,7 +406,7 @@ def _call_row(entry: JournalEntry, scale: Scale, *, depth: int = 0, spent: Spent
 def _more_calls(entries: Sequence[JournalEntry], scale: Scale, *, depth: int) -> Row:
     span = Span("call", min(entry.started_at for entry in entries), max(entry.ended_at for entry in entries))
     return Row(
-        name=words.some(len(entries), "more call"),
+        name=words.some(len(entries), "{count} more call", "{count} more calls"),
         note="",
         sign=None,
         bars=[_bar(span, scale)],
@@ -400,18 +416,20 @@ def _more_calls(entries: Sequence[JournalEntry], scale: Scale, *, depth: int) ->
     )
 
 
-WORDS: Final = {  # of each kind of bar
-    "work": "working",
-    "live": "working now",
-    "people": "waiting for people",
-    "retry": "waiting to try again",
-    "failed": "failed attempt",
-    "ready": "ready",
-    "call": "call",
-    "reused": "from the journal",
-    "time": "waiting for time, a signal or a child run",
-    "inside": "from its first to its last part",
-}
+WORDS: Final = Words(
+    {  # of each kind of bar
+        "work": "working",
+        "live": "working now",
+        "people": "waiting for people",
+        "retry": "waiting to try again",
+        "failed": "failed attempt",
+        "ready": "ready",
+        "call": "call",
+        "reused": "from the journal",
+        "time": "waiting for time, a signal or a child run",
+        "inside": "from its first to its last part",
+    }
+)
 
 
 def _bar(span: Span, scale: Scale) -> Bar:
@@ -447,7 +465,11 @@ def _marks(scale: Scale, *, now: datetime, running: bool) -> list[Mark]:
         if taken + 5 <= middle <= last - 12:
             marks.append(Mark(_percent(middle), f"// {words.span(end - start)} //", "middle"))
             taken = middle + 5
-    text = f"now {now.astimezone(zone):%H:%M}" if running else words.moment(scale.edges[-1], now, zone)
+    text = (
+        gettext("now {clock:%H:%M}").format(clock=now.astimezone(zone))
+        if running
+        else words.moment(scale.edges[-1], now, zone)
+    )
     if last > 20:
         marks.append(Mark(_percent(last), text, "end"))
     return marks

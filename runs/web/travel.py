@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, sights
 from runs.errors import HitlError
@@ -57,7 +58,9 @@ def fork(request: Request, run_id: UUID, no: int) -> HttpResponse:
     ).run
     messages.success(
         request,
-        f"{words.short_id(forked.pk, 'R-')} goes on from checkpoint {no} of {words.short_id(run_id, 'R-')}.",
+        gettext("{id} goes on from checkpoint {no} of {origin}.").format(
+            id=words.short_id(forked.pk, "R-"), no=no, origin=words.short_id(run_id, "R-")
+        ),
     )
     return see_other(once.remember(request, reverse("run", args=[forked.pk])))
 
@@ -84,6 +87,10 @@ def label(request: Request, run_id: UUID, no: int) -> HttpResponse:
     branch = operations.label_branch(
         actor=request.actor, run_id=run_id, branch=no, label=request.POST.get("label", "")
     )
-    named = f"Branch {no} is called {branch.label}." if branch.label else f"Branch {no} has no name."
+    named = (
+        gettext("Branch {no} is called {label}.").format(no=no, label=branch.label)
+        if branch.label
+        else gettext("Branch {no} has no name.").format(no=no)
+    )
     messages.success(request, named)
     return see_other(once.remember(request, reverse("run-branches", args=[run_id])))

@@ -10,6 +10,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, sights, store, workflows
 from runs.engine.redaction import Sight
@@ -19,6 +20,7 @@ from runs.models import Run, Wait
 from runs.operations import MigrationPreview
 from runs.queries import VersionRow
 from runs.templatetags import pretty, words
+from runs.tongue import speak
 from runs.web import run_page, signs
 from runs.web.door import Request, number, page
 from runs.web.sheet import draw, sheet
@@ -93,7 +95,10 @@ def _previewed(
     request: Request, run: Run, to: str | None
 ) -> tuple[MigrationPreview | None, NeedsMigration | None]:
     """What it would come to, or what speaks against it: both are what this page is for."""
-    return operations.try_migration(actor=request.actor, run_id=run.pk, to=to)
+    preview, fault = operations.try_migration(actor=request.actor, run_id=run.pk, to=to)
+    if fault is not None:
+        speak(fault)
+    return preview, fault
 
 
 def _targets(run: Run, chosen: str) -> list[run_page.Link]:
@@ -111,7 +116,9 @@ def migrate(request: Request, run_id: UUID) -> str:
         reason=request.POST.get("reason", ""),
         version=number(request.POST.get("version")),
     )
-    return f"{words.short_id(run_id, 'R-')} is at version {run.workflow_version}, by checkpoint {run.head}."
+    return gettext("{id} is at version {workflow_version}, by checkpoint {head}.").format(
+        id=words.short_id(run_id, "R-"), workflow_version=run.workflow_version, head=run.head
+    )
 
 
 # ---- all workflows

@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 
 from runs.engine import canonical, patch
 from runs.engine.lineage import Line
@@ -25,9 +26,10 @@ from runs.engine.redaction import Sight
 from runs.models import Run
 from runs.queries import Moment
 from runs.templatetags import hidden, pretty, words
+from runs.tongue import Words, number
 from runs.web.run_page import Link, checkpoint_row
 
-SHOWN: Final = {"difference": "Difference", "tree": "Tree", "state": "JSON", "update": "Position"}
+SHOWN: Final = Words({"difference": "Difference", "tree": "Tree", "state": "JSON", "update": "Position"})
 MOST_LINES: Final = 1_500
 LONGEST_LINE: Final = 2_000
 MOST_COMPARED: Final = (
@@ -129,8 +131,10 @@ def selected(
         found=list(islice(places(whole, look.find), MOST_FOUND)) if look.find else [],
         left_out=left_out,
         label=LABELS[show],
-        nothing="The state is as before; only the run's position moved on.",
-        said=_said(before, state) if moment.before is not None else words.some(len(state), "key"),
+        nothing=gettext("The state is as before; only the run's position moved on."),
+        said=_said(before, state)
+        if moment.before is not None
+        else words.some(len(state), "{count} key", "{count} keys"),
         state_size=len(canonical.dumps(state).encode()),
         own_size=_own_size(before, state),
         exact=reverse("run-state", args=[run.pk, point.no]),
@@ -141,12 +145,14 @@ def selected(
     )
 
 
-LABELS: Final = {
-    "difference": "Difference of state",
-    "tree": "State as a tree",
-    "state": "State",
-    "update": "Position",
-}
+LABELS: Final = Words(
+    {
+        "difference": "Difference of state",
+        "tree": "State as a tree",
+        "state": "State",
+        "update": "Position",
+    }
+)
 
 
 def address(run: Run, no: int, **told: Any) -> str:
@@ -212,7 +218,11 @@ def _rest(text: str) -> SafeString:
     """What is said of the rest of a text that is longer than is shown."""
     over = len(text) - LONGEST_LINE
     return (
-        format_html('<span class="cm">… {} more characters</span>', f"{over:,}") if over > 0 else SafeString()
+        format_html(
+            '<span class="cm">{}</span>', gettext("… {count} more characters").format(count=number(over))
+        )
+        if over > 0
+        else SafeString()
     )
 
 
@@ -221,15 +231,19 @@ def _twig(key: str, value: Any, depth: int, room: list[int]) -> Twig:
     if not isinstance(value, (dict, list)) or not value:
         return Twig(key, "", _leaf(value))
     items = value.items() if isinstance(value, dict) else enumerate(value)
-    twig = Twig(
-        key, words.some(len(value), "key" if isinstance(value, dict) else "item"), is_open=depth <= OPEN_DEPTH
-    )
+    twig = Twig(key, _held(value), is_open=depth <= OPEN_DEPTH)
     for name, item in islice(items, MOST_INSIDE):
         if room[0] <= 0:
             break
         twig.inside.append(_twig(str(name), item, depth + 1, room))
     twig.more = len(value) - len(twig.inside)
     return twig
+
+
+def _held(value: Any) -> str:
+    if isinstance(value, dict):
+        return words.some(len(value), "{count} key", "{count} keys")
+    return words.some(len(value), "{count} item", "{count} items")
 
 
 def _leaf(value: Any) -> SafeString:
@@ -245,8 +259,12 @@ def _plain(value: Any) -> str:
 
 def _said(before: Mapping[str, Any], state: Mapping[str, Any]) -> str:
     kinds = Counter(change.kind for change in patch.difference(before, state))
-    told = [f"{kinds[kind]} {kind}" for kind in ("added", "changed", "removed") if kinds[kind]]
-    return ", ".join(told) or "nothing changed"
+    told = [
+        words.some(kinds["added"], "{count} added", "{count} added") if kinds["added"] else "",
+        words.some(kinds["changed"], "{count} changed", "{count} changed") if kinds["changed"] else "",
+        words.some(kinds["removed"], "{count} removed", "{count} removed") if kinds["removed"] else "",
+    ]
+    return ", ".join(filter(None, told)) or gettext("nothing changed")
 
 
 def _own_size(before: Mapping[str, Any], state: Mapping[str, Any]) -> int:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.http import HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, saved
 from runs.errors import HitlError
@@ -51,7 +52,7 @@ def index(request: Request) -> Done:
         query=_query(request),
         team=request.POST.get("team", ""),
     )
-    return Done(f"{made.name} is saved.", url_of(made.page, made.query))
+    return Done(gettext("{name} is saved.").format(name=made.name), url_of(made.page, made.query))
 
 
 def _show(request: Request, view_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
@@ -75,14 +76,14 @@ def show(request: Request, view_id: UUID) -> Done:
     back = f"{reverse('views')}?{urlencode({'page': view.page})}"
     if request.POST.get("do") == "delete":
         operations.delete_view(actor=request.actor, view_id=view_id)
-        return Done(f"{view.name} is deleted.", back)
+        return Done(gettext("{name} is deleted.").format(name=view.name), back)
     changed = operations.change_view(
         actor=request.actor,
         view_id=view_id,
         name=request.POST.get("name", ""),
         team=request.POST.get("team", ""),
     )
-    return Done(f"{changed.name} is changed.", back)
+    return Done(gettext("{name} is changed.").format(name=changed.name), back)
 
 
 def url_of(page: str, query: dict[str, str]) -> str:
@@ -94,7 +95,7 @@ def _row(request: Request, view: SavedView) -> dict[str, Any]:
     return {
         "view": view,
         "place": url_of(view.page, view.query),
-        "said": ", ".join(f"{name} {value}" for name, value in view.query.items()) or "everything",
+        "said": ", ".join(f"{name} {value}" for name, value in view.query.items()) or gettext("everything"),
         "mine": view.owner_id == request.user.pk,
         "may_delete": policies.can_delete_view(request.actor, view),
     }

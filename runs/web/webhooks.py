@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, policies, queries, watching
 from runs.engine import canonical, telling
@@ -81,17 +82,17 @@ def endpoint(request: Request, endpoint_id: UUID) -> Done:
 
 def _change(request: Request, endpoint_id: UUID) -> Done:
     operations.change_endpoint(actor=request.actor, endpoint_id=endpoint_id, **_told(request))
-    return _here(endpoint_id, "Saved.")
+    return _here(endpoint_id, gettext("Saved."))
 
 
 def _enable(request: Request, endpoint_id: UUID) -> Done:
     operations.change_endpoint(actor=request.actor, endpoint_id=endpoint_id, enabled=True)
-    return _here(endpoint_id, "Switched on.")
+    return _here(endpoint_id, gettext("Switched on."))
 
 
 def _disable(request: Request, endpoint_id: UUID) -> Done:
     operations.change_endpoint(actor=request.actor, endpoint_id=endpoint_id, enabled=False)
-    return _here(endpoint_id, "Switched off; what stood in line is cancelled.")
+    return _here(endpoint_id, gettext("Switched off; what stood in line is cancelled."))
 
 
 def _rotate(request: Request, endpoint_id: UUID) -> Done:
@@ -102,12 +103,14 @@ def _rotate(request: Request, endpoint_id: UUID) -> Done:
 
 def _test(request: Request, endpoint_id: UUID) -> Done:
     operations.test_endpoint(actor=request.actor, endpoint_id=endpoint_id)
-    return _here(endpoint_id, "A test is on its way; its delivery is below.")
+    return _here(endpoint_id, gettext("A test is on its way; its delivery is below."))
 
 
 def _delete(request: Request, endpoint_id: UUID) -> Done:
     operations.delete_endpoint(actor=request.actor, endpoint_id=endpoint_id)
-    return Done("The endpoint is deleted; what stood in line for it is cancelled.", reverse("webhooks"))
+    return Done(
+        gettext("The endpoint is deleted; what stood in line for it is cancelled."), reverse("webhooks")
+    )
 
 
 VERBS: Final = {
@@ -187,7 +190,7 @@ def _delivery(request: Request, delivery_id: UUID, *, error: HitlError | None = 
 def delivery(request: Request, delivery_id: UUID) -> Done:
     """One delivery with every attempt. POST sends it once more."""
     operations.redeliver(actor=request.actor, delivery_id=delivery_id)
-    return Done("It is sent once more, under the same id.", reverse("delivery", args=[delivery_id]))
+    return Done(gettext("It is sent once more, under the same id."), reverse("delivery", args=[delivery_id]))
 
 
 def _id(text: str | None) -> UUID | None:

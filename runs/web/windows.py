@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
+from django.utils.translation import gettext
+
 from runs.templatetags import words
+from runs.tongue import number
 from runs.tracing import Stretch
 
 
@@ -70,16 +73,19 @@ def window(
         later=to(min(first + size, newest)) if last < every else "",
         newest=to(None) if last < every else "",
         scales=[
-            ("Waits drawn short", to(first, true=False), not true_to_time),
-            ("True to time", to(first, true=True), true_to_time),
+            (gettext("Waits drawn short"), to(first, true=False), not true_to_time),
+            (gettext("True to time"), to(first, true=True), true_to_time),
         ],
     )
 
 
 def _told(one: Stretch) -> str:
-    parts = [f"steps {one.first:,} to {one.last:,}", words.span(one.ended_at - one.begun_at, parts=2)]
-    parts += [f"{one.failed:,} failed"] if one.failed else []
-    parts += [f"{one.live:,} going on"] if one.live else []
+    parts = [
+        gettext("steps {first} to {last}").format(first=number(one.first), last=number(one.last)),
+        words.span(one.ended_at - one.begun_at, parts=2),
+    ]
+    parts += [gettext("{failed} failed").format(failed=number(one.failed))] if one.failed else []
+    parts += [gettext("{live} going on").format(live=number(one.live))] if one.live else []
     return ", ".join(parts)
 
 

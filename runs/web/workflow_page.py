@@ -9,12 +9,14 @@ from urllib.parse import urlencode
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext, pgettext
 
 from runs import policies, queries, workflows
 from runs.engine import Workflow
 from runs.errors import NotFound
 from runs.stats import Node, Overview
 from runs.templatetags import words
+from runs.tongue import number
 from runs.web import charts, dashboard, picture, ways
 from runs.web.door import Request, page
 from runs.web.versions import row_of
@@ -37,13 +39,13 @@ def show(request: Request, name: str) -> HttpResponse:
         if newest
         else None,
         "nodes": in_order(newest, found.nodes),
-        "took": charts.latencies({"whole": found.took, **_slowest(found.nodes)}),
+        "took": charts.latencies({pgettext("run", "whole"): found.took, **_slowest(found.nodes)}),
         "runs_of": [
             (word, f"{reverse('runs')}?{urlencode({'workflow': name, **told})}")
             for word, told in (
-                ("All runs", {}),
-                ("Waiting", {"status": "waiting"}),
-                ("Failed", {"status": "failed"}),
+                (gettext("All runs"), {}),
+                (gettext("Waiting"), {"status": "waiting"}),
+                (gettext("Failed"), {"status": "failed"}),
             )
         ],
     }
@@ -63,7 +65,7 @@ def tallies(nodes: Mapping[str, Node]) -> dict[str, picture.Tally]:
 
 def _said(node: Node) -> str:
     half = f"p50 {words.about(node.took.p50)}" if node.took.p50 is not None else ""
-    failed = f"{node.failed:,} failed" if node.failed else ""
+    failed = gettext("{failed} failed").format(failed=number(node.failed)) if node.failed else ""
     return ", ".join(part for part in (half, failed) if part)
 
 

@@ -1,5 +1,5 @@
 /* Improves pages that work without it: theme, keys, no double send, a warning before typed text is lost.
-   No inline handlers, no eval, nothing is rendered here: the server's HTML stays the truth. */
+   No inline handlers, no eval, nothing is rendered here: the server's HTML stays the truth, and what is said stands in it. */
 (() => {
   "use strict";
 
@@ -11,12 +11,11 @@
 
   const THEMES = ["", "light", "dark"];
   const THEME_SIGNS = { "": "contrast", light: "sun", dark: "moon" };
-  const THEME_WORDS = { "": "as the system", light: "light", dark: "dark" };
 
   function showTheme() {
     const theme = root.dataset.theme || "";
     for (const button of all("[data-theme-switch]")) {
-      button.setAttribute("aria-label", `Theme: ${THEME_WORDS[theme]}`);
+      button.setAttribute("aria-label", button.getAttribute(`data-word-${theme || "system"}`));
       const use = one("use", button);
       use.setAttribute("href", use.getAttribute("href").replace(/#.*/, `#${THEME_SIGNS[theme]}`));
     }
@@ -94,23 +93,23 @@
 
   /* ---- htmx: errors in words, title and place kept */
 
-  function say(text) {
+  function say(what) {
     const toasts = one("#toasts");
     if (!toasts) return;
     const toast = document.createElement("div");
     const words = document.createElement("p");
     toast.className = "toast";
-    words.textContent = text;
+    words.textContent = toasts.getAttribute(`data-word-${what}`);
     toast.append(words);
     toasts.replaceChildren(toast);
   }
 
-  document.addEventListener("htmx:sendError", () => say("No answer from the server. What you typed is still here; send it again."));
-  document.addEventListener("htmx:timeout", () => say("The server takes too long. What you typed is still here."));
+  document.addEventListener("htmx:sendError", () => say("no-answer"));
+  document.addEventListener("htmx:timeout", () => say("too-slow"));
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     const leaving = event.detail.elt.closest("[data-row]");
-    if (leaving && kept().some(isTyped) && !window.confirm("What you typed is not sent yet. Leave it?")) event.preventDefault();
+    if (leaving && kept().some(isTyped) && !window.confirm(one("#toasts").dataset.wordUnsent)) event.preventDefault();
   });
 
   document.addEventListener("htmx:afterSwap", (event) => {
@@ -286,7 +285,7 @@
       const field = document.getElementById(button.dataset.zoneOfBrowser);
       const known = field && [...field.options].some((option) => option.value === zone);
       button.hidden = !known || field.value === zone;
-      one("span", button).textContent = `Take ${zone}, as this browser says`;
+      one("span", button).textContent = button.dataset.wordTakes.replace("{zone}", zone);
     }
   }
 

@@ -19,8 +19,8 @@
     const count = boxes().filter((box) => box.checked).length;
     const choosing = one("[data-rows]").classList.contains("choosing");
     bar.hidden = !choosing || !boxes().length;
-    if (!bar.dataset.none) one("button", bar).disabled = !count;
-    one("[data-said-chosen]", bar).textContent = count ? `${count} chosen` : bar.dataset.none || "Choose several";
+    if (!bar.hasAttribute("data-all")) one("button", bar).disabled = !count;
+    one("[data-said-chosen]", bar).textContent = count ? bar.dataset.wordSome.replace("{count}", count) : bar.dataset.wordNone;
   }
 
   function choose(box, { range = false } = {}) {

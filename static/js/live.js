@@ -18,7 +18,6 @@
   const BETWEEN = 500; // a run that does a thousand things a second is drawn twice
   const HIDDEN = 10_000; // a browser opens six connections to a server; tabs nobody looks at must not hold them
   const POINTED = 4_000;
-  const WORDS = { live: "Live", again: "Reconnecting", lost: "Connection lost", out: "Signed out" };
 
   let stream = null; // { place, source, since }
   let done = null; // the place whose stream has ended for good; what is taken in later may still call it live
@@ -114,7 +113,8 @@
   function show(state) {
     for (const sign of all("[data-live-sign]")) {
       sign.hidden = !state;
-      if (sign.textContent !== (WORDS[state] || "")) sign.textContent = WORDS[state] || "";
+      const word = sign.getAttribute(`data-word-${state}`) || "";
+      if (sign.textContent !== word) sign.textContent = word;
       sign.dataset.state = state;
     }
     if (state === "lost") notice("lost");
@@ -277,11 +277,11 @@
       before.delete(gone.pop()); // not gone: the new ones have pushed it over the end of the page
     }
     for (const [id, row] of before) if (after.has(id)) morph(row, after.get(id));
-    for (const id of gone) tellGone(before.get(id), old.dataset.gone);
+    for (const id of gone) tellGone(before.get(id), old.dataset.wordGone);
     for (const said of all("[data-said]", fresh)) one(`[data-said="${said.dataset.said}"]`, old).textContent = said.textContent;
     const line = one(`[data-waits="${old.id}"]`);
     line.hidden = !added.length && !gone.length;
-    line.textContent = added.length ? `${added.length} new` : `${gone.length} ${old.dataset.gone}`;
+    line.textContent = added.length ? old.dataset.wordNew.replace("{count}", added.length) : `${gone.length} ${old.dataset.wordGone}`;
   }
 
   function rowsOf(list) {

@@ -104,7 +104,7 @@
     const text = await fetch(button.dataset.copies).then((answer) => (answer.ok ? answer.text() : null)).catch(() => null);
     const done = text !== null && (await navigator.clipboard.writeText(text).then(() => true, () => false));
     button.dataset.copied = done ? "yes" : "no";
-    button.setAttribute("aria-label", done ? "Copied" : "It could not be copied; download it");
+    button.setAttribute("aria-label", done ? button.dataset.wordDone : button.dataset.wordFailed);
   }
 
   document.addEventListener("click", (event) => {

@@ -15,7 +15,7 @@ from runs import operations, store, workflows
 from runs.delivery import Sender
 from runs.engine import Action, Ask, Workflow
 from runs.errors import LinkSpent
-from runs.models import Approval, Attempt, AuditEntry, Delivery, Link, Notice, Team, Vote
+from runs.models import Approval, Attempt, AuditEntry, Delivery, Link, Message, Notice, Team, User, Vote
 from runs.operations import ActionDecision, Answer
 from runs.policies import Actor
 from tests.integration.core.conftest import House, by_sql, make_house, pay_flow
@@ -83,6 +83,22 @@ def test_those_who_are_asked_get_a_title_and_a_link(
     assert "amount" not in everything
     assert "20" not in box.text(0).partition("http")[0].replace("2026", "")
     assert {d.status for d in Delivery.objects.all()} == {"delivered"}
+
+
+def test_each_is_written_to_in_their_language(
+    posted: House, define: Define, sender: Sender, box: Postbox
+) -> None:
+    User.objects.filter(pk=posted.frida.user.pk).update(language="de")
+    parked(posted, define)
+    pump(sender)
+    subjects = {str(mail["To"]).partition("@")[0]: str(mail["Subject"]) for mail in box.mails}
+    assert subjects["frida"].startswith("[demo] Sie sind gefragt: ")
+    assert subjects["felix"].startswith("[demo] Asked of you: ")
+    [german] = [mail for mail in box.mails if mail["To"].startswith("frida")]
+    page = german.get_body(("html",))
+    assert page is not None
+    assert '<html lang="de">' in page.get_content()
+    assert {message.title.partition(":")[0] for message in Message.objects.all()} == {"Asked of you"}
 
 
 def test_a_link_leads_through_sign_in_to_the_card_and_works_once(

@@ -78,7 +78,8 @@ def test_a_short_id_is_the_first_eight_digits() -> None:
 
 
 def test_counts_and_sizes_read_as_sentences() -> None:
-    assert (words.some(1, "step"), words.some(1284, "row")) == ("1 step", "1,284 rows")
+    assert words.some(1, "{count} step", "{count} steps") == "1 step"
+    assert words.some(1284, "{count} row", "{count} rows") == "1,284 rows"
     assert (words.size(1), words.size(214), words.size(2_140)) == ("1 byte", "214 bytes", "2.1 kB")
     assert words.listing(["a"]) == "a"
     assert words.listing(["a", "b", "c"]) == "a, b and c"

@@ -1,0 +1,1 @@
+DECIMAL_SEPARATOR = "."  # people read numbers by `runs.tongue.number`, which has the comma
