@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -15,7 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
-from runs import inboxes, saved
+from runs import cursors, inboxes, saved
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.canonical import Json
@@ -359,17 +358,31 @@ def _bad(name: str, code: str, message: str) -> InvalidParameter:
 
 def cursor_of(moment: datetime, *key: object) -> str:
     """An opaque text for "after this row"."""
-    text = "|".join([moment.isoformat(), *map(str, key)])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return cursors.packed("|".join([moment.isoformat(), *map(str, key)]))
 
 
 def moment_and_id(cursor: str | None) -> tuple[datetime, UUID] | None:
     """What `cursor_of(moment, id)` was made of. Raises `InvalidParameter` for anything else."""
     if cursor is None:
         return None
+    with _refusing_strangers():
+        moment, identity = cursors.unpacked(cursor).split("|")
+        return cursors.moment(moment), UUID(identity)
+
+
+def moment_branch_address(cursor: str | None) -> tuple[datetime, int, str] | None:
+    """What `cursor_of(moment, branch, address)` was made of. Raises `InvalidParameter` for anything else."""
+    if cursor is None:
+        return None
+    with _refusing_strangers():
+        moment, branch, address = cursors.unpacked(cursor).split("|")
+        return cursors.moment(moment), int(branch[:9]), address
+
+
+@contextmanager
+def _refusing_strangers() -> Iterator[None]:
     try:
-        moment, identity = _unpacked(cursor)
-        return _moment(moment), UUID(identity)
+        yield
     except ValueError:
         raise _bad(
             "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
@@ -398,36 +411,6 @@ def wanted_of(told: ApprovalList, kept: Mapping[str, str]) -> inboxes.Wanted:
         raise _bad("status", "contradiction", f"the view {view} has none of that status")
     status = {} if is_open or told.status is None else {"status": told.status.value}
     return inboxes.Wanted.of({"sort": "due" if kept else "age", **kept, **given, **status, "view": view})
-
-
-def moment_branch_address(cursor: str | None) -> tuple[datetime, int, str] | None:
-    """What `cursor_of(moment, branch, address)` was made of. Raises `InvalidParameter` for anything else."""
-    if cursor is None:
-        return None
-    try:
-        moment, branch, address = _unpacked(cursor)
-        return _moment(moment), int(branch[:9]), address
-    except ValueError:
-        raise _bad(
-            "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
-        ) from None
-
-
-def _unpacked(cursor: str) -> list[str]:
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise ValueError(cursor) from error
-    if "\0" in text:
-        raise ValueError(cursor)
-    return text.split("|")
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(text)
-    return moment
 
 
 # ---- headers

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.urls import reverse
 
-from runs import policies, queries, runlists, saved, sights, store
+from runs import cursors, policies, queries, runlists, saved, sights, store
 from runs.engine.redaction import Sight
 from runs.models import Run, SavedView
 from runs.runlists import Listing, Place, RunFilter
@@ -209,7 +209,6 @@ def _text(place: Place) -> str:
 def _place(text: str) -> Place | None:
     moment, _, last = text.rpartition(".")
     try:
-        found = datetime.fromisoformat(moment)
-        return (found.astimezone(UTC), UUID(last)) if found.tzinfo else None
+        return cursors.moment(moment).astimezone(UTC), UUID(last)
     except (ValueError, OverflowError):
         return None
