@@ -15,14 +15,18 @@ from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
 from runs import cursors, inboxes, saved
+from runs.api.bodies import Told
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.status import ApprovalStatus
 from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField
+from runs.models.approvals import RISKIEST_FIRST
+from runs.models.views import PAGES
 from runs.operations import Idempotency
 from runs.policies import Actor
-from runs.runlists import LONGEST, STARTED, STATUSES, WAITS, RunFilter
+from runs.runlists import STARTED, STATUSES, WAITS, RunFilter
+from runs.stats import DEFAULT, RANGES
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 200
@@ -63,9 +67,9 @@ class StatsQuery(Query):
     """Over which time, and of what."""
 
     range: Annotated[
-        Literal["24h", "7d", "30d"],
+        Literal[tuple(RANGES)],  # type: ignore[valid-type]
         Field(description="In bars of an hour, of six, of a day; the last one is under way."),
-    ] = "24h"
+    ] = DEFAULT
     workflow: Annotated[
         str | None, Field(max_length=100, description="Only of this one, and then by node, too.")
     ] = None
@@ -90,9 +94,6 @@ class Reason(Query):
     """Why."""
 
     reason: Annotated[str, Field(max_length=2_000, description="Why; it stands in the audit.")] = ""
-
-
-Told = Annotated[str, Field(max_length=2 * LONGEST)]
 
 
 class RunsThat(Query):
@@ -186,7 +187,7 @@ class ApprovalList(Query):
     """Which approvals. What is given holds altogether."""
 
     view: Annotated[
-        Literal["mine", "teams", "unclaimed", "open", "decided"] | None,
+        Literal[inboxes.VIEWS] | None,  # type: ignore[valid-type]
         Field(
             description="As on the page of the inbox: those that wait for whoever asks, that ask their teams, that nobody "
             "works on of the first, all that are open, all that are closed."
@@ -202,30 +203,38 @@ class ApprovalList(Query):
     q: Annotated[
         str | None,
         Field(
-            max_length=200,
+            max_length=inboxes.LONGEST,
             description="Words that title, arguments, facts, comments or labels have, or the beginnings of them. What is "
             "hidden from anybody is found by nobody.",
         ),
     ] = None
-    workflow: Annotated[str | None, Field(max_length=200, description="Only of this workflow.")] = None
-    tool: Annotated[str | None, Field(max_length=200, description="Only with an action of this tool.")] = None
+    workflow: Annotated[
+        str | None, Field(max_length=inboxes.LONGEST, description="Only of this workflow.")
+    ] = None
+    tool: Annotated[
+        str | None, Field(max_length=inboxes.LONGEST, description="Only with an action of this tool.")
+    ] = None
     risk: Annotated[
-        Literal["critical", "high", "medium", "low"] | None,
+        Literal[RISKIEST_FIRST] | None,  # type: ignore[valid-type]
         Field(description="Only of this risk or a higher one."),
     ] = None
     due: Annotated[
-        Literal["overdue", "hour", "day", "week", "none"] | None,
+        Literal[tuple(inboxes.DUES)] | None,  # type: ignore[valid-type]
         Field(description="Only what is due within so long, or (none) never."),
     ] = None
-    team: Annotated[str | None, Field(max_length=200, description="Only what asks this team.")] = None
+    team: Annotated[
+        str | None, Field(max_length=inboxes.LONGEST, description="Only what asks this team.")
+    ] = None
     requester: Annotated[
-        str | None, Field(max_length=200, description="Only of runs that this account has requested.")
+        str | None,
+        Field(max_length=inboxes.LONGEST, description="Only of runs that this account has requested."),
     ] = None
     label: Annotated[
-        str | None, Field(max_length=200, description="Only of runs with this label: `name=value`.")
+        str | None,
+        Field(max_length=inboxes.LONGEST, description="Only of runs with this label: `name=value`."),
     ] = None
     sort: Annotated[
-        Literal["due", "risk", "age"] | None,
+        Literal[inboxes.SORTS] | None,  # type: ignore[valid-type]
         Field(
             description="Of open ones: first due, riskiest or (by default) oldest first. Closed ones come last closed first."
         ),
@@ -293,7 +302,10 @@ class RosterList(Query):
 class ViewList(Query):
     """Which saved views."""
 
-    page: Annotated[Literal["inbox", "runs"] | None, Field(description="Only those of this list.")] = None
+    page: Annotated[
+        Literal[PAGES] | None,  # type: ignore[valid-type]
+        Field(description="Only those of this list."),
+    ] = None
 
 
 class AuditList(Query):
