@@ -274,9 +274,11 @@ def test_beat_starts_rounds_and_the_environment_can_stop_them(
     task = tasks.keep_house
     assert task.name == entry["task"]
     run = aged(completed(house))
+    Approval.objects.update(words=None)
     settings.HITL_RETENTION = False
     task()
     assert Run.objects.get() == run
+    assert Approval.objects.exclude(words=None).count() == 1  # what is found is no matter of how long it stays
     settings.HITL_RETENTION = True
     task()
     assert not Run.objects.exists()
