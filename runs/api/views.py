@@ -17,11 +17,11 @@ from runs.api.schema import (
     ID_PARAMETER,
     IDEMPOTENCY_KEY,
     IF_MATCH,
-    OF_APPROVAL,
     OF_RUN,
     OF_SIGNAL,
     OF_SUBMISSION,
     SUBMITTING,
+    answering_approval,
     described,
 )
 from runs.errors import NotFound
@@ -328,12 +328,9 @@ class Approvals(Endpoint):
 class ApprovalDetail(Endpoint):
     read_scope = "approvals:read"
 
-    @described(
+    @answering_approval(
         operation_id="get_approval",
         summary="Get an approval",
-        headers=[ID_PARAMETER],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
@@ -401,13 +398,11 @@ class DecideRun(Endpoint):
 class Revise(Endpoint):
     document = "args"
 
-    @described(
+    @answering_approval(
         operation_id="revise_approval",
         summary="Change the arguments of an open approval, without a vote",
         body=bodies.RevisionBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
+        headers=[IF_MATCH],
         errors=ANSWERING,
         examples={
             "Another amount": {
