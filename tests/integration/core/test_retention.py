@@ -278,7 +278,7 @@ def test_beat_starts_rounds_and_the_environment_can_stop_them(
     settings.HITL_RETENTION = False
     task()
     assert Run.objects.get() == run
-    assert Approval.objects.exclude(words=None).count() == 1  # what is found is no matter of how long it stays
+    assert Approval.objects.exclude(words=None).count() == 1  # how long things stay is another matter
     settings.HITL_RETENTION = True
     task()
     assert not Run.objects.exists()
