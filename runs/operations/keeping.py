@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import Error, transaction
 from django.db.models import F, QuerySet
 
-from runs import dispatch, keeping, policies, store
+from runs import dispatch, keeping, policies, store, watching
 from runs.engine import canonical
 from runs.errors import (
     BadRequest,
@@ -31,7 +31,6 @@ from runs.operations.door import audit_command, check_reason, check_version, loc
 from runs.operations.finding import put_missing_words
 from runs.policies import Actor
 
-RETENTION_BEAT: Final = "retention"
 CANDIDATES: Final = 50  # runs looked for at a time
 BATCHES: Final = 50  # of each kind, in one round: some ten seconds of one worker
 MAX_DAYS: Final = 36_500
@@ -85,7 +84,7 @@ def keep_house(*, batches: int = BATCHES, removing: bool = True) -> Kept:
     if removing:
         _remove(kept, batches)
     kept.words = _put_words(batches)
-    store.beat(RETENTION_BEAT, dict(kept.as_dict()))
+    store.beat(watching.HOUSEKEEPING.beat, dict(kept.as_dict()))
     return kept
 
 
