@@ -102,9 +102,7 @@ def lanes(count: int, steps: int = 8) -> float:
 
     def drive(one: Slice, folder: str) -> None:
         connection.ensure_connection()
-        plan_by_keys(
-            connection.connection
-        )  # told once a connection, as statements are prepared, not once a step
+        plan_by_keys(connection.connection)  # once a connection, as statements are prepared
         with watched(Path(folder) / str(id(one))) as traffic:
             ready.wait()
             one.drive()

@@ -155,12 +155,9 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "hitl_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "runs.web.door.csrf_failure"
-DATA_UPLOAD_MAX_MEMORY_SIZE = (
-    12 * 1024 * 1024
-)  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits
-DATA_UPLOAD_MAX_NUMBER_FIELDS = (
-    20_000  # a form of many arguments, some of them with a tick or a mark beside them
-)
+# A state of 8 MiB, percent-encoded in a form; the doors have their own limits.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # of many arguments, some with a tick or a mark beside them
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 if ENV.smtp_url:

@@ -5,7 +5,6 @@ Everything is asked within one project. No page counts further than a hundred.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -17,7 +16,7 @@ from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subque
 from django.db.models.functions import Now
 from django.utils.translation import gettext
 
-from runs import policies, queries, store
+from runs import cursors, policies, queries, store
 from runs.engine import finding
 from runs.engine.status import ApprovalStatus
 from runs.models import Approval, Project, Snooze, User, Vote
@@ -272,7 +271,7 @@ def said(count: int) -> str:
 def cursor(row: Approval, order: str) -> str:
     """An opaque text for "after this one"."""
     told = [order, *(_text(getattr(row, name.lstrip("-"))) for name in _ORDERS[order])]
-    return base64.urlsafe_b64encode(json.dumps(told).encode()).decode().rstrip("=")
+    return cursors.packed(json.dumps(told))
 
 
 def is_cursor(text: str, order: str) -> bool:
@@ -304,7 +303,7 @@ def _beyond(names: Sequence[str], place: Sequence[Any]) -> Q:
 
 
 def _place(after: str, order: str) -> list[Any]:
-    told = json.loads(base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True))
+    told = json.loads(cursors.unpacked(after))
     if not isinstance(told, list) or told[:1] != [order] or len(told) != len(_ORDERS[order]) + 1:
         raise ValueError(after)
     return [_value(name.lstrip("-"), text) for name, text in zip(_ORDERS[order], told[1:], strict=True)]
@@ -320,7 +319,4 @@ def _value(name: str, told: object) -> datetime | UUID | int:
         return UUID(text)
     if name == "risk_key":
         return min(int(text[:3]), len(RISKIEST_FIRST))
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(text)
-    return moment
+    return cursors.moment(text)

@@ -193,21 +193,23 @@ def _told_to_nobody(look: Look) -> Iterator[Found]:
 
 
 def _somebody_wants_to_hear(asked: Approval) -> bool:
-    """As `sql/tell.sql` finds them, but for those who have no address and want only mail. A few queries."""
+    """As `sql/tell.sql` finds them, but for substitutes, and for those who have no address and want only mail. A few queries."""
     hooks = Endpoint.objects.filter(
         project=asked.project_id, disabled_at=None, deleted_at=None, events__contains=["approval.opened"]
     )
     if hooks.exists():
         return True
-    deaf = Preference.objects.filter(project=asked.project_id).exclude(
-        Q(app__contains=[ASKED]) | Q(mail__contains=[ASKED])
-    )
+    hears = Q(app__contains=[ASKED]) | Q(mail__contains=[ASKED])
+    said = Preference.objects.filter(project=asked.project_id)
+    own = said.filter(user=OuterRef("user"))
     members = (
         Member.objects.filter(project=asked.project_id, roles__overlap=sorted(policies.DECIDERS))
         .filter(user__is_active=True, user__is_service=False)
-        .exclude(user__in=deaf.values("user"))
+        .filter(~Exists(own.exclude(hears)))
         .exclude(user__in=policies.barred(asked.run, asked))
     )
+    if said.filter(user=None).exclude(hears).exists():  # then only who has said otherwise
+        members = members.filter(Exists(own))
     if not asked.teams and not asked.users:
         return members.filter(roles__contains=["reviewer"]).exists()
     by_team = Q(user__teams__project=asked.project_id, user__teams__name__in=asked.teams)

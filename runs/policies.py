@@ -134,10 +134,7 @@ def is_requester(user: User, run: Run) -> bool:
 
 
 def check_cancel(actor: Actor, run: Run) -> None:
-    check_view(actor, run.project_id)
-    own = is_requester(actor.user, run)
-    check_scope(actor, "runs:submit" if own else "runs:operate")
-    _check_role(actor, SUBMITTERS if own else OPERATORS, "cancel this run")
+    _check_own_or_operate(actor, run, "cancel this run")
 
 
 def check_prioritise(actor: Actor, run: Run) -> None:
@@ -149,18 +146,20 @@ def check_prioritise(actor: Actor, run: Run) -> None:
 
 def check_signal(actor: Actor, run: Run) -> None:
     """Send a signal to a run: whoever may cancel it may."""
-    check_view(actor, run.project_id)
-    own = is_requester(actor.user, run)
-    check_scope(actor, "runs:submit" if own else "runs:operate")
-    _check_role(actor, SUBMITTERS if own else OPERATORS, "send signals to this run")
+    _check_own_or_operate(actor, run, "send signals to this run")
 
 
 def check_attach(actor: Actor, run: Run) -> None:
     """Give a file to a run: whoever may cancel it may."""
+    _check_own_or_operate(actor, run, "attach files to this run")
+
+
+def _check_own_or_operate(actor: Actor, run: Run, what: str) -> None:
+    """Who asked for a run, and operators."""
     check_view(actor, run.project_id)
     own = is_requester(actor.user, run)
     check_scope(actor, "runs:submit" if own else "runs:operate")
-    _check_role(actor, SUBMITTERS if own else OPERATORS, "attach files to this run")
+    _check_role(actor, SUBMITTERS if own else OPERATORS, what)
 
 
 def check_steer(actor: Actor, run: Run) -> None:

@@ -21,7 +21,6 @@ from django.utils.translation import gettext
 
 from runs import queries, workflows
 from runs.engine import canonical
-from runs.engine.searching import is_hidden
 from runs.engine.status import RunStatus, StepStatus
 from runs.errors import InvalidJson
 from runs.models import Run, RunTerm, Slot, Step, User, Wait
@@ -236,19 +235,13 @@ def _has(*, value: str, exactly: bool = False, **told: str) -> Q:
     return Q(Exists(rows))
 
 
-def _blind() -> dict[str, list[str]]:
-    """Fields that one version of a workflow makes searchable and another, which came later, hides."""
-    found: dict[str, list[str]] = {}
-    every = list(workflows.every_version())
-    for flow in every:
-        others = [other.schema for other in every if other.name == flow.name and other.schema.has_marks]
-        hidden = [
-            name
-            for name, path in flow.schema.searchable.items()
-            if any(is_hidden(schema.json_schema, path) for schema in others)
-        ]
+def _blind() -> dict[str, set[str]]:
+    """By workflow, fields that one version makes searchable and another, which came later, hides."""
+    found: dict[str, set[str]] = {}
+    for flow in workflows.every_version():
+        hidden = workflows.hidden_fields(flow)
         if hidden:
-            found.setdefault(flow.name, []).extend(hidden)
+            found.setdefault(flow.name, set()).update(hidden)
     return found
 
 

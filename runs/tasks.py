@@ -33,8 +33,7 @@ def let_in(queue: str, mark: str) -> None:
 
 @shared_task(name=RETENTION, ignore_result=True)
 def keep_house() -> None:
-    if settings.HITL_RETENTION:
-        operations.keep_house()
+    operations.keep_house(removing=settings.HITL_RETENTION)
 
 
 @shared_task(name=COUNT, ignore_result=True)

@@ -41,20 +41,11 @@ class Service:
         return gettext(self.says)
 
 
-SWEEPER: Final = Service(
-    "sweeper", "Sweeper", timedelta(seconds=15), "manage.py sweeper"
-)  # looks once a second
-SENDER: Final = Service(
-    "deliver", "Sender of messages", timedelta(seconds=15), "manage.py deliver"
-)  # every five
-HOUSEKEEPING: Final = Service(
-    "retention", "Housekeeping", timedelta(hours=1), "celery -A hitl beat"
-)  # ten minutes
-STATISTICS: Final = Service(
-    "statistics", "Statistics", timedelta(minutes=5), "celery -A hitl beat"
-)  # twice a minute
-
-
+# They do their rounds every second, every five, every ten minutes, and twice a minute.
+SWEEPER: Final = Service("sweeper", "Sweeper", timedelta(seconds=15), "manage.py sweeper")
+SENDER: Final = Service("deliver", "Sender of messages", timedelta(seconds=15), "manage.py deliver")
+HOUSEKEEPING: Final = Service("retention", "Housekeeping", timedelta(hours=1), "celery -A hitl beat")
+STATISTICS: Final = Service("statistics", "Statistics", timedelta(minutes=5), "celery -A hitl beat")
 SERVICES: Final = (SWEEPER, SENDER, HOUSEKEEPING, STATISTICS)
 
 
@@ -104,7 +95,7 @@ class Part:
 
 
 def parts() -> list[Part]:
-    """Postgres, Redis, the workers, the sweeper and the housekeeping. Three queries and a question to Redis."""
+    """Postgres, Redis, the workers, and all services. Three queries and a question to Redis."""
     now = store.now()
     beats = {beat.name: beat.at for beat in ServiceBeat.objects.all()}
     alive = WorkerChild.objects.filter(gone_at=None).count()

@@ -16,6 +16,7 @@ from django.conf import settings
 
 from runs.engine import Workflow
 from runs.engine.limits import DEFAULT_QUEUE
+from runs.engine.searching import hides
 from runs.engine.versions import Migration, base_of, by_start, order, way
 from runs.errors import (
     GraphChanged,
@@ -132,6 +133,14 @@ def every_version() -> Iterator[Workflow]:
     """All workflows, every version of each, by name and from the oldest on."""
     for name in sorted(_by_name):
         yield from sorted(_by_name[name].values(), key=lambda workflow: order(workflow.version))
+
+
+def hidden_fields(flow: Workflow) -> set[str]:
+    """Fields that a workflow makes searchable and another version of it hides: as that one the same state may be shown."""
+    fields = flow.schema.searchable
+    others = _by_name.get(flow.name, {}).values() if fields else ()
+    marked = [other.schema.json_schema for other in others if other.schema.has_marks]
+    return {name for name, path in fields.items() if any(hides(schema, path) for schema in marked)}
 
 
 def newest(versions: dict[str, Workflow]) -> Workflow:

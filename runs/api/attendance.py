@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -10,10 +10,9 @@ from typing_extensions import TypedDict
 from runs.api.bodies import Topic
 from runs.api.shapes import Id, PersonDocument, Time, exact, maybe_time, person, time_text
 from runs.engine.hours import Hours
+from runs.engine.telling import TOPICS
 from runs.models import Absence, Preference
 from runs.operations import Result, Together
-
-KNOWN: Final[tuple[Topic, ...]] = get_args(Topic)
 
 
 @exact
@@ -115,7 +114,7 @@ def hours_document(team: str, hours: Hours, *, told: bool) -> HoursDocument:
 
 
 def preference_document(told: Preference, *, standard: bool) -> PreferenceDocument:
-    app, mail = ([topic for topic in KNOWN if topic in chosen] for chosen in (told.app, told.mail))
+    app, mail = ([topic for topic in TOPICS if topic in chosen] for chosen in (told.app, told.mail))
     return {"app": app, "mail": mail, "digest": told.digest, "standard": standard}
 
 

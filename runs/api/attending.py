@@ -9,9 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from runs import operations, queries
-from runs.api import answers, attendance, bodies, documents
+from runs.api import answers, attendance, bodies
 from runs.api.endpoint import Endpoint, actor_of, rendered
-from runs.api.schema import ADMINISTERING, ATTENDING, ID_PARAMETER, OF_APPROVAL, described
+from runs.api.schema import ADMINISTERING, ATTENDING, ID_PARAMETER, answering_approval, described
 from runs.operations import Chosen
 
 BERLIN: Final = {
@@ -23,15 +23,12 @@ ONCE_A_DAY: Final = {"app": ["asked", "failed"], "mail": ["asked"], "digest": Tr
 
 
 class Assign(Endpoint):
-    @described(
+    @answering_approval(
         operation_id="assign_approval",
         summary="Work on an approval, or give it to somebody",
         description="Others cannot answer it meanwhile: for an hour if you take it on, for a day if you give it to somebody. "
         "What somebody else works on is taken over with a `reason`.",
         body=bodies.AssignmentBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "already_assigned", "schema_violation"],
         examples={
             "Claim": {},
@@ -46,14 +43,11 @@ class Assign(Endpoint):
 
 
 class Unassign(Endpoint):
-    @described(
+    @answering_approval(
         operation_id="unassign_approval",
         summary="Work on an approval no longer",
         description="Operators may also release what somebody else works on, with a `reason`.",
         body=bodies.WhyBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "already_assigned", "reason_required"],
         examples={"Release": {}},
     )
@@ -64,14 +58,11 @@ class Unassign(Endpoint):
 
 
 class Snooze(Endpoint):
-    @described(
+    @answering_approval(
         operation_id="snooze_approval",
         summary="Not to see an approval in your inbox for a while",
         description="Its time goes on running. `until: null` shows it again.",
         body=bodies.SnoozeBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "schema_violation"],
         examples={"Until Monday": {"until": "2026-12-07T08:00:00+00:00"}, "Now": {"until": None}},
     )
@@ -82,14 +73,11 @@ class Snooze(Endpoint):
 
 
 class Extend(Endpoint):
-    @described(
+    @answering_approval(
         operation_id="extend_approval",
         summary="Give people more time for an approval",
         description="For who may decide it, and operators; to a later instant only.",
         body=bodies.ExtensionBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
         errors=[*ATTENDING, "schema_violation", "reason_required"],
         examples={"A day more": {"due_at": "2026-12-02T17:00:00+00:00", "reason": "we wait for the bank"}},
     )

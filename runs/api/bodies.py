@@ -19,7 +19,8 @@ from runs.engine.canonical import Json
 from runs.engine.patch import pointer
 from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
 from runs.models.people import ROLES, SCOPES
-from runs.runlists import LONGEST, STATUSES, WAITS
+from runs.models.views import PAGES
+from runs.runlists import LONGEST, STARTED, STATUSES, WAITS
 
 DEPTH: Final = canonical.MAX_DEPTH + 3  # the deepest envelope is {decisions: [{args: …}]}
 MAX_LABELS: Final = 50
@@ -287,14 +288,16 @@ class AbsenceBody(Body):
     ] = None
 
 
-Topic = Literal["asked", "decided", "ended", "failed"]
+Topic = Literal[telling.TOPICS]  # type: ignore[valid-type]
 
 
 class PreferenceBody(Body):
     """What is told to somebody, and how."""
 
-    app: Annotated[list[Topic], Field(max_length=4, description="What is shown in the app.")]
-    mail: Annotated[list[Topic], Field(max_length=4, description="What is mailed.")]
+    app: Annotated[
+        list[Topic], Field(max_length=len(telling.TOPICS), description="What is shown in the app.")
+    ]
+    mail: Annotated[list[Topic], Field(max_length=len(telling.TOPICS), description="What is mailed.")]
     digest: Annotated[
         bool, Field(description="Mails come together, once a day, with what is still open.")
     ] = False
@@ -422,6 +425,7 @@ class BulkFilter(BaseModel):
     state: Told | None = None
     requester: Annotated[str | None, Field(max_length=150)] = None
     error: Annotated[str | None, Field(max_length=100)] = None
+    started: Literal[tuple(STARTED)] | None = None  # type: ignore[valid-type]
     labels: Annotated[dict[str, str], Field(max_length=MAX_LABELS)] = Field(default_factory=dict)
     created_from: Annotated[AwareDatetime | None, Field(strict=False)] = None
     created_until: Annotated[AwareDatetime | None, Field(strict=False)] = None
@@ -589,7 +593,10 @@ class TeamBody(Body):
 class ViewBody(Body):
     """A list to come back to, by name."""
 
-    page: Annotated[Literal["inbox", "runs"], Field(description="Whose list it is of.")]
+    page: Annotated[
+        Literal[PAGES],  # type: ignore[valid-type]
+        Field(description="Whose list it is of."),
+    ]
     name: Annotated[str, Field(min_length=1, max_length=60, examples=["High risk and up"])]
     query: Annotated[
         dict[str, str],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from django.urls.converters import register_converter
@@ -22,6 +22,9 @@ from runs.errors import Forbidden, NotFound, NotSignedIn
 from runs.models import Run
 from runs.operations import audit_denied
 from runs.policies import Actor
+from runs.queries import Page
+
+Row = TypeVar("Row")
 
 
 class AnyUuid:
@@ -132,3 +135,8 @@ def rendered(document: Mapping[str, Any], status: int = 200, **headers: str) -> 
     return Response(
         document, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
     )
+
+
+def paged(items: Sequence[Mapping[str, Any]], page: Page[Row], place: Callable[[Row], object]) -> Response:
+    """A page of a list. place: of its last row, where the next page begins."""
+    return rendered({"items": items, "next": place(page.rows[-1]) if page.more else None})

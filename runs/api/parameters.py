@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -15,15 +14,19 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from pydantic_core import ErrorDetails
 from rest_framework.request import Request
 
-from runs import inboxes, saved
+from runs import cursors, inboxes, saved
+from runs.api.bodies import Told
 from runs.api.faults import InvalidParameter, Placed
 from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.status import ApprovalStatus
 from runs.errors import BadRequest, InvalidIdempotencyKey, InvalidJson, UnknownField
+from runs.models.approvals import RISKIEST_FIRST
+from runs.models.views import PAGES
 from runs.operations import Idempotency
 from runs.policies import Actor
-from runs.runlists import LONGEST, STARTED, STATUSES, WAITS, RunFilter
+from runs.runlists import STARTED, STATUSES, WAITS, RunFilter
+from runs.stats import DEFAULT, RANGES
 
 PAGE: Final = 50
 LARGEST_PAGE: Final = 200
@@ -64,9 +67,9 @@ class StatsQuery(Query):
     """Over which time, and of what."""
 
     range: Annotated[
-        Literal["24h", "7d", "30d"],
+        Literal[tuple(RANGES)],  # type: ignore[valid-type]
         Field(description="In bars of an hour, of six, of a day; the last one is under way."),
-    ] = "24h"
+    ] = DEFAULT
     workflow: Annotated[
         str | None, Field(max_length=100, description="Only of this one, and then by node, too.")
     ] = None
@@ -91,9 +94,6 @@ class Reason(Query):
     """Why."""
 
     reason: Annotated[str, Field(max_length=2_000, description="Why; it stands in the audit.")] = ""
-
-
-Told = Annotated[str, Field(max_length=2 * LONGEST)]
 
 
 class RunsThat(Query):
@@ -187,7 +187,7 @@ class ApprovalList(Query):
     """Which approvals. What is given holds altogether."""
 
     view: Annotated[
-        Literal["mine", "teams", "unclaimed", "open", "decided"] | None,
+        Literal[inboxes.VIEWS] | None,  # type: ignore[valid-type]
         Field(
             description="As on the page of the inbox: those that wait for whoever asks, that ask their teams, that nobody "
             "works on of the first, all that are open, all that are closed."
@@ -203,30 +203,38 @@ class ApprovalList(Query):
     q: Annotated[
         str | None,
         Field(
-            max_length=200,
+            max_length=inboxes.LONGEST,
             description="Words that title, arguments, facts, comments or labels have, or the beginnings of them. What is "
             "hidden from anybody is found by nobody.",
         ),
     ] = None
-    workflow: Annotated[str | None, Field(max_length=200, description="Only of this workflow.")] = None
-    tool: Annotated[str | None, Field(max_length=200, description="Only with an action of this tool.")] = None
+    workflow: Annotated[
+        str | None, Field(max_length=inboxes.LONGEST, description="Only of this workflow.")
+    ] = None
+    tool: Annotated[
+        str | None, Field(max_length=inboxes.LONGEST, description="Only with an action of this tool.")
+    ] = None
     risk: Annotated[
-        Literal["critical", "high", "medium", "low"] | None,
+        Literal[RISKIEST_FIRST] | None,  # type: ignore[valid-type]
         Field(description="Only of this risk or a higher one."),
     ] = None
     due: Annotated[
-        Literal["overdue", "hour", "day", "week", "none"] | None,
+        Literal[tuple(inboxes.DUES)] | None,  # type: ignore[valid-type]
         Field(description="Only what is due within so long, or (none) never."),
     ] = None
-    team: Annotated[str | None, Field(max_length=200, description="Only what asks this team.")] = None
+    team: Annotated[
+        str | None, Field(max_length=inboxes.LONGEST, description="Only what asks this team.")
+    ] = None
     requester: Annotated[
-        str | None, Field(max_length=200, description="Only of runs that this account has requested.")
+        str | None,
+        Field(max_length=inboxes.LONGEST, description="Only of runs that this account has requested."),
     ] = None
     label: Annotated[
-        str | None, Field(max_length=200, description="Only of runs with this label: `name=value`.")
+        str | None,
+        Field(max_length=inboxes.LONGEST, description="Only of runs with this label: `name=value`."),
     ] = None
     sort: Annotated[
-        Literal["due", "risk", "age"] | None,
+        Literal[inboxes.SORTS] | None,  # type: ignore[valid-type]
         Field(
             description="Of open ones: first due, riskiest or (by default) oldest first. Closed ones come last closed first."
         ),
@@ -294,7 +302,10 @@ class RosterList(Query):
 class ViewList(Query):
     """Which saved views."""
 
-    page: Annotated[Literal["inbox", "runs"] | None, Field(description="Only those of this list.")] = None
+    page: Annotated[
+        Literal[PAGES] | None,  # type: ignore[valid-type]
+        Field(description="Only those of this list."),
+    ] = None
 
 
 class AuditList(Query):
@@ -359,17 +370,31 @@ def _bad(name: str, code: str, message: str) -> InvalidParameter:
 
 def cursor_of(moment: datetime, *key: object) -> str:
     """An opaque text for "after this row"."""
-    text = "|".join([moment.isoformat(), *map(str, key)])
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    return cursors.packed("|".join([moment.isoformat(), *map(str, key)]))
 
 
 def moment_and_id(cursor: str | None) -> tuple[datetime, UUID] | None:
     """What `cursor_of(moment, id)` was made of. Raises `InvalidParameter` for anything else."""
     if cursor is None:
         return None
+    with _refusing_strangers():
+        moment, identity = cursors.unpacked(cursor).split("|")
+        return cursors.moment(moment), UUID(identity)
+
+
+def moment_branch_address(cursor: str | None) -> tuple[datetime, int, str] | None:
+    """What `cursor_of(moment, branch, address)` was made of. Raises `InvalidParameter` for anything else."""
+    if cursor is None:
+        return None
+    with _refusing_strangers():
+        moment, branch, address = cursors.unpacked(cursor).split("|")
+        return cursors.moment(moment), int(branch[:9]), address
+
+
+@contextmanager
+def _refusing_strangers() -> Iterator[None]:
     try:
-        moment, identity = _unpacked(cursor)
-        return _moment(moment), UUID(identity)
+        yield
     except ValueError:
         raise _bad(
             "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
@@ -398,36 +423,6 @@ def wanted_of(told: ApprovalList, kept: Mapping[str, str]) -> inboxes.Wanted:
         raise _bad("status", "contradiction", f"the view {view} has none of that status")
     status = {} if is_open or told.status is None else {"status": told.status.value}
     return inboxes.Wanted.of({"sort": "due" if kept else "age", **kept, **given, **status, "view": view})
-
-
-def moment_branch_address(cursor: str | None) -> tuple[datetime, int, str] | None:
-    """What `cursor_of(moment, branch, address)` was made of. Raises `InvalidParameter` for anything else."""
-    if cursor is None:
-        return None
-    try:
-        moment, branch, address = _unpacked(cursor)
-        return _moment(moment), int(branch[:9]), address
-    except ValueError:
-        raise _bad(
-            "cursor", "invalid_value", "is not one of ours; take it from next of the page before"
-        ) from None
-
-
-def _unpacked(cursor: str) -> list[str]:
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
-        raise ValueError(cursor) from error
-    if "\0" in text:
-        raise ValueError(cursor)
-    return text.split("|")
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(text)
-    return moment
 
 
 # ---- headers

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from runs import operations, policies, roster
 from runs.api import bodies, parameters, rosters
-from runs.api.endpoint import Endpoint, actor_of, rendered
+from runs.api.endpoint import Endpoint, actor_of, paged, rendered
 from runs.api.schema import ADMINISTERING, ID_PARAMETER, NAME_PARAMETER, USERNAME_PARAMETER, described
 from runs.models.people import ROLES
 
@@ -63,7 +63,7 @@ class Members(Administration):
     def get(self, request: Request, wanted: parameters.RosterList) -> Response:
         page = roster.members(actor_of(request).project.pk, after=wanted.after, limit=wanted.limit)
         items = [rosters.member_document(member) for member in page.rows]
-        return rendered({"items": items, "next": page.rows[-1].user.username if page.more else None})
+        return paged(items, page, lambda member: member.user.username)
 
 
 class MemberDetail(Administration):
@@ -210,7 +210,7 @@ class Teams(Administration):
     def get(self, request: Request, wanted: parameters.RosterList) -> Response:
         page = roster.teams(actor_of(request).project.pk, after=wanted.after, limit=wanted.limit)
         items = [rosters.team_document(team) for team in page.rows]
-        return rendered({"items": items, "next": page.rows[-1].name if page.more else None})
+        return paged(items, page, lambda team: team.name)
 
     @described(
         operation_id="create_team",
@@ -325,7 +325,7 @@ class Audit(Administration):
     def get(self, request: Request, wanted: parameters.AuditList) -> Response:
         page = roster.administered(actor_of(request).project.pk, before=wanted.before, limit=wanted.limit)
         items = [rosters.audit_document(entry) for entry in page.rows]
-        return rendered({"items": items, "next": page.rows[-1].pk if page.more else None})
+        return paged(items, page, lambda entry: entry.pk)
 
 
 # ---- rendering

@@ -220,6 +220,22 @@ def described(
     return describe
 
 
+def answering_run(
+    *, status: int = 200, headers: Sequence[OpenApiParameter] = (), **told: Any
+) -> Callable[[Decorated], Decorated]:
+    """Describe what is done to one run, and answers the run as it is then."""
+    answers = {status: documents.RunDocument}
+    return described(answers=answers, headers=[ID_PARAMETER, *headers], answer_headers=OF_RUN, **told)
+
+
+def answering_approval(
+    *, headers: Sequence[OpenApiParameter] = (), **told: Any
+) -> Callable[[Decorated], Decorated]:
+    """Describe what is done to one approval, or a look at it: the approval as it is then."""
+    answers = {200: documents.ApprovalDocument}
+    return described(answers=answers, headers=[ID_PARAMETER, *headers], answer_headers=OF_APPROVAL, **told)
+
+
 def _request(body: type[bodies.Body] | None, form: Mapping[str, Any] | None) -> dict[str, Any] | None:
     if form is not None:
         return {"multipart/form-data": dict(form)}

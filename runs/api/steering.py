@@ -18,9 +18,9 @@ from runs.api.schema import (
     IF_MATCH,
     KEEPING,
     MIGRATING,
-    OF_RUN,
     OF_SUBMISSION,
     STEERING,
+    answering_run,
     described,
 )
 from runs.engine.redaction import Sight
@@ -53,13 +53,12 @@ class RewindPreview(Endpoint):
 class Rewind(Endpoint):
     document = "state"
 
-    @described(
+    @answering_run(
+        status=202,
         operation_id="rewind_run",
         summary="Rewind a run to a checkpoint",
         body=bodies.RewindBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_RUN,
-        answers={202: documents.RunDocument},
+        headers=[IF_MATCH],
         errors=[
             *STEERING,
             "ambiguous_target",
@@ -183,13 +182,11 @@ class Bulk(Endpoint):
 class RunState(Endpoint):
     document = "changes"
 
-    @described(
+    @answering_run(
         operation_id="edit_state",
         summary="Replace fields of the state of a parked or failed run",
         body=bodies.StateBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
+        headers=[IF_MATCH],
         errors=[
             *STEERING,
             "version_required",
@@ -224,15 +221,14 @@ class RunState(Endpoint):
 
 
 class Retry(Endpoint):
-    @described(
+    @answering_run(
+        status=202,
         operation_id="retry_run",
         summary="Let a failed run go on",
         description="Only what failed or had not run is run, each step with its attempts allowed anew; results of other "
         "lanes stay. What people had not answered is asked again.",
         body=bodies.RetryBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_RUN,
-        answers={202: documents.RunDocument},
+        headers=[IF_MATCH],
         errors=[
             "not_found",
             "missing_scope",
@@ -276,15 +272,14 @@ class MigrationPreview(Endpoint):
 
 
 class Migrate(Endpoint):
-    @described(
+    @answering_run(
+        status=202,
         operation_id="migrate_run",
         summary="Take a run to another version of its workflow",
         description="By the migrations that lead there. What is parked, asked or waited for stays so; approvals keep their "
         "ids and votes. A failed run can be retried afterwards.",
         body=bodies.MigrateBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_RUN,
-        answers={202: documents.RunDocument},
+        headers=[IF_MATCH],
         errors=[*MIGRATING, "busy", "stale_version", "reason_required"],
         examples={"To the version that mends it": {"to": "2", "reason": "version 2 reads these orders"}},
     )
@@ -315,15 +310,12 @@ class CancelPreview(Endpoint):
 
 
 class Cancel(Endpoint):
-    @described(
+    @answering_run(
         operation_id="cancel_run",
         summary="Cancel a run",
         description="Its calls that say how are taken back first, the newest first: until then the run is `cancelling`. What "
         "cannot be taken back is listed under `error`. Children are cancelled with it, each in the same way.",
         body=bodies.CancelBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
         errors=[*CONTROLLING, "compensating"],
         examples={
             "And leave everything as it is": {"reason": "settled by phone", "compensate": False},
@@ -337,14 +329,11 @@ class Cancel(Endpoint):
 
 
 class Priority(Endpoint):
-    @described(
+    @answering_run(
         operation_id="prioritise_run",
         summary="Say how soon a run is let in",
         description="It counts while the run stands in line, among the runs of its project; a run that is at work goes on.",
         body=bodies.PriorityBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
         errors=CONTROLLING,
     )
     def post(self, request: Request, id: UUID, body: bodies.PriorityBody) -> Response:
@@ -354,15 +343,12 @@ class Priority(Endpoint):
 
 
 class Pause(Endpoint):
-    @described(
+    @answering_run(
         operation_id="pause_run",
         summary="Pause a run",
         description="Steps that execute are finished and committed; nothing new begins. People may decide and signals arrive "
         "meanwhile, what falls due becomes ready, and the run's deadline does not run.",
         body=bodies.PauseBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
         errors=[*CONTROLLING, "compensating"],
         examples={"With its children": {"reason": "the bank is closed", "children": True}},
     )
@@ -372,14 +358,12 @@ class Pause(Endpoint):
 
 
 class Resume(Endpoint):
-    @described(
+    @answering_run(
+        status=202,
         operation_id="resume_run",
         summary="Let a paused run go on",
         description="From where it stands; what was paused with it goes on too.",
         body=bodies.ResumeBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_RUN,
-        answers={202: documents.RunDocument},
         errors=[*CONTROLLING, "paused_above"],
         examples={"The bank has opened": {"reason": "the bank has opened"}},
     )
@@ -389,14 +373,11 @@ class Resume(Endpoint):
 
 
 class Hold(Endpoint):
-    @described(
+    @answering_run(
         operation_id="hold_run",
         summary="Put a run under a legal hold",
         description="While it stands nothing of the run is removed, compacted or erased. Again, it gets the new reason.",
         body=bodies.HoldBody,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
         errors=KEEPING,
         examples={"A lawsuit": {"reason": "case 4 O 211/26: nothing is to be removed"}},
     )
@@ -404,14 +385,11 @@ class Hold(Endpoint):
         run = operations.hold(actor=actor_of(request), run_id=id, reason=body.reason)
         return answers.run(actor_of(request), run)
 
-    @described(
+    @answering_run(
         operation_id="release_run",
         summary="Lift the legal hold of a run",
         description="Where there is none, nothing changes.",
         query=parameters.Reason,
-        headers=[ID_PARAMETER],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
         errors=KEEPING,
     )
     def delete(self, request: Request, id: UUID, wanted: parameters.Reason) -> Response:
@@ -420,15 +398,13 @@ class Hold(Endpoint):
 
 
 class Erase(Endpoint):
-    @described(
+    @answering_run(
         operation_id="erase_run",
         summary="Erase what an ended run says, for good",
         description="Input, state, output, questions, answers and recorded results go; that the run was, its steps, people and "
         "times stay, and its history still verifies. Its checkpoints then answer 410 `erased`. Again changes nothing.",
         body=bodies.EraseBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_RUN,
-        answers={200: documents.RunDocument},
+        headers=[IF_MATCH],
         errors=[*KEEPING, "run_not_ended", "on_hold", "still_needed", "stale_version"],
         examples={"Asked by the person": {"reason": "request 1182 of 3 May"}},
     )

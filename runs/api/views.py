@@ -10,18 +10,18 @@ from rest_framework.response import Response
 
 from runs import inboxes, operations, policies, queries, runlists, saved, sights, store, workflows
 from runs.api import answers, bodies, catalogue, documents, parameters, previews, problems
-from runs.api.endpoint import Endpoint, Public, actor_of, etag, rendered
+from runs.api.endpoint import Endpoint, Public, actor_of, etag, paged, rendered
 from runs.api.parameters import cursor_of
 from runs.api.schema import (
     ANSWERING,
     ID_PARAMETER,
     IDEMPOTENCY_KEY,
     IF_MATCH,
-    OF_APPROVAL,
     OF_RUN,
     OF_SIGNAL,
     OF_SUBMISSION,
     SUBMITTING,
+    answering_approval,
     described,
 )
 from runs.errors import NotFound
@@ -83,8 +83,7 @@ class Runs(Endpoint):
         )
         sight_of = sights.of_many(actor)
         items = [documents.run_summary(run, sight=sight_of(run)) for run in page.rows]
-        last = page.rows[-1] if page.more else None
-        return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
+        return paged(items, page, lambda run: cursor_of(run.created_at, run.pk))
 
 
 class RunDetail(Endpoint):
@@ -126,7 +125,7 @@ class RunHistory(Endpoint):
         sight = sights.of(actor_of(request), run)
         page = queries.events(run.pk, after=wanted.after, limit=wanted.limit)
         items = [documents.event_document(event, sight=sight) for event in page.rows]
-        return rendered({"items": items, "next": page.rows[-1].seq if page.more else None})
+        return paged(items, page, lambda event: event.seq)
 
 
 class RunCheckpoints(Endpoint):
@@ -144,7 +143,7 @@ class RunCheckpoints(Endpoint):
         run = queries.run_mark(actor_of(request).project.pk, id)
         page = queries.checkpoints(run.pk, branch=wanted.branch, after=wanted.after, limit=wanted.limit)
         items = [documents.checkpoint_summary(checkpoint) for checkpoint in page.rows]
-        return rendered({"items": items, "next": page.rows[-1].no if page.more else None})
+        return paged(items, page, lambda checkpoint: checkpoint.no)
 
 
 class RunCheckpoint(Endpoint):
@@ -193,10 +192,7 @@ class RunSteps(Endpoint):
         visits = queries.calls_of(page.rows)
         undone = queries.undone_in(run.pk, [call for visit in visits for call in visit.calls])
         items = [documents.step_document(visit, spent, undone, sight=sight) for visit in visits]
-        last = page.rows[-1] if page.more else None
-        return rendered(
-            {"items": items, "next": last and cursor_of(last.created_at, last.branch, last.address)}
-        )
+        return paged(items, page, lambda step: cursor_of(step.created_at, step.branch, step.address))
 
 
 class RunBranches(Endpoint):
@@ -301,13 +297,11 @@ class RunSignals(Endpoint):
     )
     def get(self, request: Request, id: UUID, wanted: parameters.SignalList) -> Response:
         run = queries.run(actor_of(request).project.pk, id)
-        page, taken = (
-            queries.signals(run.pk, after=wanted.after, limit=wanted.limit),
-            queries.taken_signals(run),
-        )
+        page = queries.signals(run.pk, after=wanted.after, limit=wanted.limit)
+        taken = queries.taken_signals(run)
         sight = sights.of(actor_of(request), run)
         items = [documents.signal_document(signal, taken=taken, sight=sight) for signal in page.rows]
-        return rendered({"items": items, "next": page.rows[-1].no if page.more else None})
+        return paged(items, page, lambda signal: signal.no)
 
 
 class Approvals(Endpoint):
@@ -334,17 +328,13 @@ class Approvals(Endpoint):
 class ApprovalDetail(Endpoint):
     read_scope = "approvals:read"
 
-    @described(
+    @answering_approval(
         operation_id="get_approval",
         summary="Get an approval",
-        headers=[ID_PARAMETER],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
         errors=["not_found", "missing_scope"],
     )
     def get(self, request: Request, id: UUID) -> Response:
-        actor = actor_of(request)
-        return answers.approval(actor, id)
+        return answers.approval(actor_of(request), id)
 
 
 class Decide(Endpoint):
@@ -408,13 +398,11 @@ class DecideRun(Endpoint):
 class Revise(Endpoint):
     document = "args"
 
-    @described(
+    @answering_approval(
         operation_id="revise_approval",
         summary="Change the arguments of an open approval, without a vote",
         body=bodies.RevisionBody,
-        headers=[ID_PARAMETER, IF_MATCH],
-        answer_headers=OF_APPROVAL,
-        answers={200: documents.ApprovalDocument},
+        headers=[IF_MATCH],
         errors=ANSWERING,
         examples={
             "Another amount": {

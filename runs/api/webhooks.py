@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from runs import operations, policies, queries
 from runs.api import bodies, deliveries, parameters
-from runs.api.endpoint import Endpoint, actor_of, rendered
+from runs.api.endpoint import Endpoint, actor_of, paged, rendered
 from runs.api.parameters import cursor_of
 from runs.api.schema import ID_PARAMETER, described
 from runs.models import Endpoint as WebhookEndpoint
@@ -140,8 +140,7 @@ class Deliveries(Endpoint):
             limit=wanted.limit,
         )
         items = [deliveries.delivery_summary(delivery) for delivery in page.rows]
-        last = page.rows[-1] if page.more else None
-        return rendered({"items": items, "next": last and cursor_of(last.created_at, last.pk)})
+        return paged(items, page, lambda delivery: cursor_of(delivery.created_at, delivery.pk))
 
 
 class DeliveryDetail(Endpoint):

@@ -16,6 +16,7 @@ from runs.engine.redaction import is_hidden
 
 WORDS: Final = 2_000  # of one thing: what comes first is what stands first on its card
 LONGEST: Final = 64  # characters of a word
+LONGEST_EXACT: Final = 500  # characters, at most 2,000 bytes: Postgres takes no word of more than 2,046
 READ: Final = 10_000  # characters of one text
 SOUGHT: Final = 12  # words of one search
 
@@ -50,7 +51,7 @@ def texts_of(value: Json) -> Iterator[str]:
 
 def exactly(kind: str, name: str) -> str:
     """A word that nobody can type: for what is asked by its whole name."""
-    return f"{kind}:{name[:READ]}"[:500]
+    return f"{kind}:{name}"[:LONGEST_EXACT]
 
 
 def sought(text: str, *exact: str) -> str:

@@ -33,7 +33,7 @@ def detach(workflow: Workflow, position: Document, asked: Mapping[str, str]) -> 
     for lane in at.lane_names(position):
         if lane not in _every(position):
             continue  # it was inside of one that went back
-        behind = _behind(workflow, position, lane, asked)
+        behind = _behind(position, lane, asked)
         if behind is not None:
             node, visible = behind
             Lanes(workflow, recorder, lane).go_back(lane.rpartition("/")[2], node)
@@ -55,9 +55,7 @@ def _void(position: Document, lane: str) -> None:
     }
 
 
-def _behind(
-    workflow: Workflow, position: Document, lane: str, asked: Mapping[str, str]
-) -> tuple[str, str] | None:
+def _behind(position: Document, lane: str, asked: Mapping[str, str]) -> tuple[str, str] | None:
     """The approval that a lane's present step follows directly, in its own workflow and as it is shown."""
     here, outer = at.lane_at(position, lane), at.outer_step(position, lane)
     if here.get("status", LIVE) != LIVE:

@@ -54,7 +54,7 @@ class Graph:
         headers = {header: _loop(successors, back, header) for _, header in sorted(back)}
         slots = _slots(successors, back)
         joins = _joins(slots)
-        walls = _walls(slots, successors, headers, joins)
+        walls = _walls(slots, headers, joins)
         arriving = {join: _arriving(slots, join, walls[join]) for join in joins}
         graph = cls(successors, frozenset(back), headers, slots, joins, arriving, walls)
         return cls(
@@ -190,7 +190,7 @@ def _joins(slots: Successors) -> frozenset[str]:
 
 
 def _walls(
-    slots: Successors, successors: Successors, headers: Mapping[str, frozenset[str]], joins: frozenset[str]
+    slots: Successors, headers: Mapping[str, frozenset[str]], joins: frozenset[str]
 ) -> dict[str, frozenset[str]]:
     """The joins that each join will reach itself: forward, or after leaving the loops it is in, without another round."""
     ahead = {

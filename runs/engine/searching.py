@@ -41,12 +41,12 @@ def fields_of(schema: Json) -> dict[str, Path]:
     if len(found) > MOST:
         raise WorkflowError(f"At most {MOST} fields of a state are Searchable, not {len(found)}.")
     for name, path in found.items():
-        if is_hidden(schema, path):
+        if hides(schema, path):
             raise WorkflowError(f"The field {name!r} is Sensitive: it cannot be Searchable.")
     return found
 
 
-def is_hidden(schema: Json, path: Path) -> bool:
+def hides(schema: Json, path: Path) -> bool:
     """Whether a schema hides what lies there from anybody."""
     document: Json = ""
     for key in reversed(path):

@@ -1,25 +1,16 @@
 """How long things take, counted in classes: so an hour, a day and a month of them are kept in a few numbers and add up.
 
 A class is a quarter of a doubling: class 0 begins at a millisecond, class 4 at two, class 80 at some seventeen minutes.
-`sql/count_slice.sql` sorts into the same classes.
+`sql/count_slice.sql` sorts into them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Final
 
 CLASSES_A_DOUBLING: Final = 4
-SHORTEST: Final = 0.001  # seconds; what is shorter is in class 0
-LAST: Final = 200  # some thirty-five thousand years
-
-
-def class_of(seconds: float) -> int:
-    """The class that a length of time belongs to."""
-    if seconds <= SHORTEST:
-        return 0
-    return min(LAST, math.floor(CLASSES_A_DOUBLING * math.log2(seconds / SHORTEST)))
+SHORTEST: Final = 0.001  # seconds; what is shorter is in class 0 all the same
 
 
 def begins_at(number: float) -> float:

@@ -30,10 +30,10 @@ from runs.models import (
     Wait,
     WorkerChild,
 )
-from runs.models.statistics import DAY as A_DAY
-from runs.models.statistics import HOUR
+from runs.models import statistics as grains
+from runs.store.counting import KEPT_FOR
 
-STATISTICS_DAYS: Final = {HOUR: 40, A_DAY: 400}
+HOURS_KEPT_FOR: Final = timedelta(days=40)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ def _removed() -> QuerySet[Removed]:
 
 def _statistics() -> QuerySet[Statistic]:
     """Hours as long as a page may show them, days for a year."""
-    old = [Q(grain=grain, at__lt=Now() - timedelta(days=days)) for grain, days in STATISTICS_DAYS.items()]
-    return Statistic.objects.filter(old[0] | old[1])
+    hours = Q(grain=grains.HOUR, at__lt=Now() - HOURS_KEPT_FOR)
+    return Statistic.objects.filter(hours | Q(grain=grains.DAY, at__lt=Now() - KEPT_FOR))
 
 
 def _by_default(rows: QuerySet[Any], column: str, name: str) -> QuerySet[Any]:

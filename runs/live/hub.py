@@ -30,10 +30,6 @@ class Hub:
         self._bells: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def open_streams(self) -> int:
-        return len(set[asyncio.Event]().union(*self._bells.values()))
-
     @contextmanager
     def listening(self, *keys: str) -> Iterator[asyncio.Event]:
         """An event that is set whenever something with one of these ids has changed."""

@@ -58,14 +58,12 @@ class Streams:
         """Ask the product what there is, as the person whose page this is."""
         kept = [(name, value) for name, value in scope["headers"] if name.lower() in (b"cookie", b"host")]
         path = f"/live/state/{what}"
-        shown = urlencode(
-            [(name, value) for name, value in _query(scope) if name != "after"]
-        )  # which part of a list
+        which_part = urlencode([(name, value) for name, value in _query(scope) if name != "after"])
         inner = {
             **scope,
             "path": path,
             "raw_path": path.encode(),
-            "query_string": shown.encode(),
+            "query_string": which_part.encode(),
             "headers": kept,
         }
         answer = Answer()

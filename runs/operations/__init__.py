@@ -13,7 +13,7 @@ from runs.operations.attaching import attach
 from runs.operations.attending import assign, extend, snooze, unassign
 from runs.operations.bulk import Bulk, Item, Order, bulk
 from runs.operations.comparing import At, CallPair, Comparison, Side, compare, compared_with
-from runs.operations.counting import STATISTICS_BEAT, count
+from runs.operations.counting import count
 from runs.operations.deciding import Answer, Decided, decide, expire, only_approval, revise
 from runs.operations.door import audit_denied
 from runs.operations.endpoints import (
@@ -34,7 +34,7 @@ from runs.operations.inviting import (
     join_by_invitation,
     withdraw_invitation,
 )
-from runs.operations.keeping import RETENTION_BEAT, Kept, erase, hold, keep_house, release, set_policy
+from runs.operations.keeping import Kept, erase, hold, keep_house, release, set_policy
 from runs.operations.limiting import limit_project, prioritise
 from runs.operations.links import find_link, follow_link, link_token
 from runs.operations.members import (
@@ -79,8 +79,6 @@ from runs.operations.waking import wake_parent
 from runs.operations.working import advance, advance_alone
 
 __all__ = [
-    "RETENTION_BEAT",
-    "STATISTICS_BEAT",
     "ActionDecision",
     "Answer",
     "At",

@@ -8,9 +8,8 @@ from typing import Final
 
 from django.db import transaction
 
-from runs import store
+from runs import store, watching
 
-STATISTICS_BEAT: Final = "statistics"
 SECONDS: Final = 20.0  # after which the rest is left to the next time
 
 
@@ -26,5 +25,5 @@ def count(*, seconds: float = SECONDS) -> timedelta:
         counted += length or timedelta()
         if length is None or length < store.LONGEST_SLICE or time.monotonic() > until:
             break
-    store.beat(STATISTICS_BEAT, {"seconds": counted.total_seconds()})
+    store.beat(watching.STATISTICS.beat, {"seconds": counted.total_seconds()})
     return counted

@@ -109,7 +109,7 @@ def _begin(origin: Run, run: Run, stood: Standing, *, actor: Actor, reason: str)
     checkpoint, position, workflow = run.forked_checkpoint, stood.position, stood.workflow
     assert checkpoint is not None
     under_way = at.all_steps(position)
-    forking.detach(workflow, position, asked_at(origin, position))
+    forking.detach(workflow, position, asked_at(position))
     kept = still_there(under_way, position)
     limits = store.lineage_at(origin.pk, checkpoint)
     handed = store.handed_down(origin.pk, limits, kept)

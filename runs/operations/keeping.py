@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import Error, transaction
 from django.db.models import F, QuerySet
 
-from runs import dispatch, keeping, policies, store
+from runs import dispatch, keeping, policies, store, watching
 from runs.engine import canonical
 from runs.errors import (
     BadRequest,
@@ -32,7 +32,6 @@ from runs.operations.door import audit_command, check_reason, check_version, loc
 from runs.operations.finding import put_missing_words
 from runs.policies import Actor
 
-RETENTION_BEAT: Final = "retention"
 CANDIDATES: Final = 50  # runs looked for at a time
 BATCHES: Final = 50  # of each kind, in one round: some ten seconds of one worker
 MAX_DAYS: Final = 36_500
@@ -77,9 +76,20 @@ class Kept:
 # ---- the round
 
 
-def keep_house(*, batches: int = BATCHES) -> Kept:
-    """One round: remove runs whose time is over, compact old ones, clear what is not a run. At most `batches` of each."""
+def keep_house(*, batches: int = BATCHES, removing: bool = True) -> Kept:
+    """One round: remove runs whose time is over, compact old ones, clear what is not a run. At most `batches` of each.
+
+    removing: without it nothing goes; only approvals get the words by which they are found, where these are missing.
+    """
     kept = Kept()
+    if removing:
+        _remove(kept, batches)
+    kept.words = _put_words(batches)
+    store.beat(watching.HOUSEKEEPING.beat, dict(kept.as_dict()))
+    return kept
+
+
+def _remove(kept: Kept, batches: int) -> None:
     _over_runs(keeping.to_remove, _remove_some, kept, batches)
     _over_runs(keeping.to_compact, _compact_one, kept, batches)
     for chore in keeping.CHORES:
@@ -88,14 +98,11 @@ def keep_house(*, batches: int = BATCHES) -> Kept:
             setattr(kept, chore.name, getattr(kept, chore.name) + cleared)
             if cleared < settings.HITL_RETENTION_BATCH:
                 break
-    kept.words = _put_words(batches)
     kept.files = clear_files(batches)
-    store.beat(RETENTION_BEAT, dict(kept.as_dict()))
-    return kept
 
 
 def _put_words(batches: int) -> int:
-    """Approvals of a time before they could be searched are found from now on."""
+    """Approvals that have no words, or none any more since a version hides something else, are found from now on."""
     done = 0
     for _ in range(batches):
         with transaction.atomic(durable=True):

@@ -207,7 +207,7 @@ def preview_fork(*, actor: Actor, run_id: uuid.UUID | str, checkpoint: int) -> F
     position, workflow = stood.position, stood.workflow
     void = len(forking.decisions(position))
     going_on = at.all_steps(position)
-    again = forking.detach(workflow, position, asked_at(run, position))
+    again = forking.detach(workflow, position, asked_at(position))
     return ForkPreview(
         checkpoint,
         next(iter(store.lineage_at(run.pk, checkpoint))),
@@ -324,7 +324,7 @@ def is_consumed(run: Run) -> bool:
     return waits.exists() and not waits.filter(closed_at=None).exists()
 
 
-def asked_at(run: Run, position: dict[str, Any]) -> dict[str, str]:
+def asked_at(position: dict[str, Any]) -> dict[str, str]:
     """The address of the step that asked, for every decision that a position holds."""
     known = [found for text in forking.decisions(position) if (found := _uuid(text))]
     rows = Approval.objects.filter(pk__in=known).values_list("pk", "address")

@@ -123,7 +123,7 @@ def rewind(
         if apart:
             check_known(apart, calls_after(run, checkpoint, calls=calls, apart=apart))
         apart = with_taken_back(run, checkpoint, calls=calls, apart=apart, past=standing.past)
-        edits, later = (None, changes) if standing.way else (changes, None)
+        edits, later = ({}, changes) if standing.way else (changes or {}, None)
         chosen = lane_to_edit(position, lane, status=run.status) if changes else at.ROOT_LANE
         target = aggregate(
             run, position, lane=chosen if changes else None, workflow=standing.workflow, rows=False
@@ -137,14 +137,7 @@ def rewind(
             **({"exceptions": [list(place) for place in apart]} if apart else {}),
             "from": run.head,
         }
-        transition = machine.rewind(
-            target,
-            position,
-            target.values,
-            edits or {},
-            facts,
-            lane=chosen,
-        )
+        transition = machine.rewind(target, position, target.values, edits, facts, lane=chosen)
         if standing.way:
             migrating.on_the_way(
                 transition, standing.workflow, standing.way, version=version_for(standing.workflow)

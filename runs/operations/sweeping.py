@@ -16,7 +16,7 @@ import psycopg
 from django.conf import settings
 from django.db import transaction
 
-from runs import dispatch, store, workflows
+from runs import dispatch, store, watching, workflows
 from runs.engine import machine
 from runs.engine import position as at
 from runs.engine.failures import delay_of, error_of
@@ -44,7 +44,6 @@ from runs.operations.versioning import look_after, noting
 from runs.operations.waking import wake
 from runs.policies import SYSTEM
 
-SWEEPER: Final = "sweeper"
 ROUND_SECONDS: Final = 2.0  # after which a round leaves what is due to the next one
 LEVELS: Final = 20  # of a tree of runs that one round goes down
 QUEUE_FULL_AT: Final = 500  # with so many hints in the broker, more would only fill it
@@ -101,7 +100,7 @@ def sweep(lock: psycopg.Connection[Any]) -> Swept | None:
         swept.woken += _each(store.ended_children(strangers), _wake_body, swept)
         swept.let_in = _let_in(swept)
         swept.hinted = _hint()
-        store.beat(SWEEPER, dict(swept.as_dict()))
+        store.beat(watching.SWEEPER.beat, dict(swept.as_dict()))
         return swept
 
 

@@ -60,7 +60,7 @@ def add_attachment(
     author: dict[str, Any] | None = None,
 ) -> None:
     """Say that a file is a run's, in the caller's transaction. Again changes nothing. Raises `TooManyAttachments`."""
-    if Attachment.objects.filter(run=run_id).count() >= MOST:
+    if Attachment.objects.filter(run=run_id).exclude(pk=attachment_id).count() >= MOST:
         raise TooManyAttachments(
             Told("The run has {most} attachments, and a run has no more.", most=MOST), limit=MOST
         )

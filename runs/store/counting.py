@@ -16,10 +16,8 @@ from runs.models import Counted, Project, Run
 from runs.sql import statement
 
 MARGIN: Final = timedelta(seconds=2)  # a transaction is listed a moment after it has taken its time
-LONGEST_SLICE: Final = timedelta(
-    hours=1
-)  # of a slice: those of a month that nobody counted must not be one transaction
-KEPT_FOR: Final = timedelta(days=400)  # what is older is not counted: it would not be shown
+LONGEST_SLICE: Final = timedelta(hours=1)  # a month that nobody counted must not be one transaction
+KEPT_FOR: Final = timedelta(days=400)  # what is older is not counted: it would be cleared at once
 
 HORIZON: Final = """
     SELECT least(clock_timestamp(), min(xact_start)) FROM pg_stat_activity

@@ -70,17 +70,6 @@ def json(value: Any) -> str:
 
 
 @register.filter
-def json_laid_out(value: Any) -> str:
-    """Exact JSON in lines, for text fields."""
-    return canonical.dumps(value, indent=2)
-
-
-@register.filter
-def json_inline(value: Any) -> SafeString:
-    return pretty.inline(value)
-
-
-@register.filter
 def json_lines(value: Any) -> list[pretty.Line]:
     return pretty.lines(value)
 

@@ -90,9 +90,7 @@ class Frame:
     def inbox_count(self) -> int:
         if self.actor is None:
             return 0
-        counted: int | None = getattr(
-            self._request, "inbox_count", None
-        )  # by the inbox itself, beside other views
+        counted: int | None = getattr(self._request, "inbox_count", None)  # by the inbox itself
         if counted is not None:
             return counted
         return inboxes.badge(self.actor.project.pk, inboxes.asked(self.actor))

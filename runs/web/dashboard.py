@@ -48,6 +48,7 @@ def shown_of(request: Request, *, here: str, workflow: str = "") -> dict[str, An
     project, now = request.actor.project.pk, store.now()
     wanted = stats.RANGES.get(request.GET.get("range", ""), stats.RANGES[stats.DEFAULT])
     found = stats.overview(project, wanted, workflow=workflow, now=now)
+    opened = stats.open_now(project, now, workflow=workflow)
     return {
         "now": now,
         "here": _address(here, wanted.name, request),
@@ -59,7 +60,7 @@ def shown_of(request: Request, *, here: str, workflow: str = "") -> dict[str, An
         "workflow": workflow,
         "workflows": queries.workflow_names(),
         "found": found,
-        "opened": (opened := stats.open_now(project, now, workflow=workflow)),
+        "opened": opened,
         "tiles": tiles(found, opened),
         **pictures(found, opened),
     }

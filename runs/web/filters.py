@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from runs import workflows
-from runs.runlists import STATUSES, RunFilter
+from runs.runlists import LONGEST, STATUSES, RunFilter
 from runs.tongue import Words
 from runs.web import signs
 from runs.web.narrowing import Chip, FilterField
@@ -75,6 +75,7 @@ def fields(which: RunFilter) -> list[FilterField]:
             "date" if name in DAYS and "T" not in told.get(name, "") else "text",
             choices.get(name, {}),
             names.get(name, ()),
+            longest=2 * LONGEST,
         )
         for name in SHOWN
     ]

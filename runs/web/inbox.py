@@ -96,8 +96,9 @@ def _found(request: Request, place: Place) -> Found:
     counted = {view: Wanted(view=view) for view in queue.COUNTED}
     counts = inboxes.counts(project, who, {**counted, "here": place.wanted})
     listing, here = _listing(request, place), counts.by["here"]
+    sight_of = sights.of_many(request.actor)
     for row in listing.rows:
-        sights.approval(row, sights.of(request.actor, row.run))
+        sights.approval(row, sight_of(row.run))
     return Found(
         approvals=listing.rows,
         next=listing.next,

@@ -27,7 +27,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class FilterField:
-    """choices: value and word of each; without, it is typed, with `names` to choose from."""
+    """choices: value and word of each; without, it is typed, with `names` to choose from, in at most so many characters."""
 
     name: str
     word: str
@@ -36,3 +36,4 @@ class FilterField:
     kind: str = "text"
     choices: Mapping[str, str] = field(default_factory=dict)
     names: Sequence[str] = ()
+    longest: int = 200

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from runs import policies, queries, runlists, saved, sights, store
+from runs import cursors, policies, queries, runlists, saved, sights, store
 from runs.engine.redaction import Sight
 from runs.models import Run, SavedView
 from runs.runlists import Listing, Place, RunFilter
@@ -230,7 +230,6 @@ def _text(place: Place) -> str:
 def _place(text: str) -> Place | None:
     moment, _, last = text.rpartition(".")
     try:
-        found = datetime.fromisoformat(moment)
-        return (found.astimezone(UTC), UUID(last)) if found.tzinfo else None
+        return cursors.moment(moment).astimezone(UTC), UUID(last)
     except (ValueError, OverflowError):
         return None

@@ -14,7 +14,8 @@ from django.db.models import Sum
 
 from runs import operations, store
 from runs.engine import Workflow
-from runs.models import Counted, Statistic
+from runs.engine.spread import begins_at
+from runs.models import Counted, Run, Statistic
 from runs.store import counting
 from tests.integration.core.conftest import House, by_sql, define, house, pay_flow
 
@@ -45,10 +46,11 @@ def counts(house: House, kind: str, *, grain: str = "hour") -> dict[str, int]:
     return dict(rows.annotate(Sum("count")))
 
 
-def decided(house: House, x: Any, kind: str = "approve") -> None:
+def decided(house: House, x: Any) -> Run:
     run, approval = house.parked("pay", x=x)
-    house.answer(approval, kind)
+    house.answer(approval, "approve")
     house.work(run)
+    return run
 
 
 def test_what_has_happened_is_counted_by_kind(house: House, flow: Workflow) -> None:
@@ -74,6 +76,24 @@ def test_what_was_used_of_models_is_summed_by_currency(house: House, flow: Workf
     [row] = Statistic.objects.filter(kind="usage", grain="day")
     assert (row.name, row.model_tokens_in, row.model_tokens_out) == ("USD", 20, 10)
     assert row.cost == Decimal("0.5")
+
+
+def test_lengths_are_sorted_into_classes(house: House, flow: Workflow) -> None:
+    operations.count()
+    lengths = [0.0002, 61.0, 10_000_000.0]
+    for seconds in lengths:
+        by_sql(
+            "UPDATE runs_run SET created_at = ended.at - make_interval(secs => %s)"
+            " FROM runs_event ended WHERE run_id = id AND kind = 'run_completed' AND id = %s",
+            seconds,
+            decided(house, 1).pk,
+        )
+    operations.count()
+    rows = Statistic.objects.filter(kind="ended", grain="day").order_by("spread")
+    first, *others = rows.values_list("spread", flat=True)
+    assert first == 0
+    for number, seconds in zip(others, lengths[1:], strict=True):
+        assert begins_at(number) <= seconds < begins_at(number + 1)
 
 
 def test_an_answer_of_the_clock_is_no_work_of_a_team(house: House, flow: Workflow) -> None:

@@ -13,7 +13,7 @@ from django.core.management import call_command
 from runs import errors, invariants, operations
 from runs.engine import Workflow, canonical
 from runs.invariants import Look
-from runs.models import Approval, AuditEntry, Message, Notice, OperationalNote, Run, Step, Wait
+from runs.models import Approval, AuditEntry, Message, Notice, OperationalNote, Preference, Run, Step, Wait
 from tests.integration.core.conftest import House, by_sql, define, house, make_house, open_approval, pay_flow
 
 __all__ = ["define", "house"]
@@ -124,6 +124,15 @@ def test_people_who_were_not_told_are_told(house: House, flow: Workflow) -> None
     operations.repair(actor=house.olga, rule="told", target=approval.pk, reason="nobody heard")
     assert broken(house) == set()
     assert set(Notice.objects.values_list("user__username", flat=True)) == {"frida", "felix"}
+
+
+def test_who_wants_to_hear_what_the_project_does_not_tell_was_forgotten(house: House, flow: Workflow) -> None:
+    Preference.objects.create(project=house.project, user=None)
+    run, _ = house.parked("pay", x=1)
+    old(run)
+    assert (Message.objects.exists(), broken(house)) == (False, set())
+    operations.set_preference(actor=house.frida, app=["asked"], mail=[], digest=False)
+    assert broken(house) == {"told"}
 
 
 def test_who_wants_to_hear_nothing_was_not_forgotten(house: House, flow: Workflow) -> None:

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
 from hitl.celery import app
-from runs import keeping, operations, store, tasks
+from runs import keeping, operations, store, tasks, watching
 from runs.engine import Workflow
 from runs.errors import Gone
 from runs.models import (
@@ -249,7 +249,7 @@ def test_hours_of_the_statistics_go_before_days(house: House, flow: Workflow) ->
 def test_the_housekeeping_counts(house: House, flow: Workflow) -> None:
     assert tasks.count.name == app.conf.beat_schedule["statistics"]["task"]
     tasks.count()
-    assert ServiceBeat.objects.filter(name=operations.STATISTICS_BEAT).exists()
+    assert ServiceBeat.objects.filter(name=watching.STATISTICS.beat).exists()
 
 
 def test_an_open_wait_and_an_executing_worker_are_no_chores(house: House, flow: Workflow) -> None:
@@ -274,9 +274,11 @@ def test_beat_starts_rounds_and_the_environment_can_stop_them(
     task = tasks.keep_house
     assert task.name == entry["task"]
     run = aged(completed(house))
+    Approval.objects.update(words=None)
     settings.HITL_RETENTION = False
     task()
     assert Run.objects.get() == run
+    assert Approval.objects.exclude(words=None).count() == 1  # how long things stay is another matter
     settings.HITL_RETENTION = True
     task()
     assert not Run.objects.exists()

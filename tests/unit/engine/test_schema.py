@@ -186,6 +186,7 @@ def test_a_pattern_that_does_not_come_to_an_end_is_a_problem(
     ("named", "good", "bad"),
     [
         ("date", "2026-02-28", "2026-02-30"),
+        ("date", "2026-02-28", "2026-W09-6"),
         ("date-time", "2026-02-28T10:00:00Z", "2026-02-28T10:00:00"),
         ("time", "10:00:00", "25:00"),
         ("uuid", "0b0e6bd4-2f3c-4c7a-9d1c-2f2a3b0a9f11", "x"),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runs.engine.spread import begins_at, class_of, quantile
+from runs.engine.spread import CLASSES_A_DOUBLING, SHORTEST, begins_at, quantile
 
 LENGTHS = st.lists(st.floats(0.001, 10_000_000), min_size=1, max_size=200)
 WIDTH = 2**0.25
+
+
+def class_of(seconds: float) -> int:
+    """As the database sorts (`test_lengths_are_sorted_into_classes`)."""
+    return math.floor(CLASSES_A_DOUBLING * math.log2(seconds / SHORTEST))
 
 
 @given(st.floats(0.001, 10_000_000))
@@ -35,11 +40,6 @@ def test_a_quantile_is_right_to_within_the_width_of_a_class(lengths: list[float]
 def test_classes_of_two_hours_add_up(first: list[float], second: list[float]) -> None:
     apart = Counter(map(class_of, first)) + Counter(map(class_of, second))
     assert quantile(apart, 0.5) == quantile(Counter(map(class_of, first + second)), 0.5)
-
-
-@pytest.mark.parametrize("seconds", [0.0, -1.0, 0.0005])
-def test_what_is_shorter_than_the_shortest_is_in_the_first(seconds: float) -> None:
-    assert class_of(seconds) == 0
 
 
 def test_nothing_has_no_median() -> None:
