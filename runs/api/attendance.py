@@ -40,6 +40,23 @@ class TogetherDocument(TypedDict):
 
 
 @exact
+class SeveralItem(TypedDict):
+    """What came of one approval."""
+
+    approval: Id
+    status: Literal["done", "refused"]
+    code: Annotated[str, Field(description="Of the refusal.")]
+    detail: str
+
+
+@exact
+class SeveralDocument(TypedDict):
+    """A result for each, in the order of the request."""
+
+    items: list[SeveralItem]
+
+
+@exact
 class AbsenceDocument(TypedDict):
     """Somebody is away; the substitute answers in their place."""
 
@@ -86,6 +103,21 @@ class PreferenceDocument(TypedDict):
 
 def together_document(done: Together) -> TogetherDocument:
     return {"items": [_together_item(item, dry=done.dry) for item in done.items], "dry": done.dry}
+
+
+def several_document(done: Together) -> SeveralDocument:
+    return {"items": [_several_item(item) for item in done.items]}
+
+
+def _several_item(item: Result) -> SeveralItem:
+    if item.error is None:
+        return {"approval": item.approval_id, "status": "done", "code": "", "detail": ""}
+    return {
+        "approval": item.approval_id,
+        "status": "refused",
+        "code": item.error.code,
+        "detail": item.error.detail,
+    }
 
 
 def _together_item(item: Result, *, dry: bool) -> TogetherItem:

@@ -99,6 +99,28 @@ class Extend(Endpoint):
         return answers.approval(actor, id)
 
 
+class AttendTogether(Endpoint):
+    @described(
+        operation_id="attend_together",
+        summary="Claim, release or snooze several approvals",
+        description="Each by itself: what is refused holds up no other, and its item says why.",
+        body=bodies.SeveralBody,
+        answers={200: attendance.SeveralDocument},
+        errors=["missing_scope"],
+        examples={
+            "Claim two": {
+                "do": "assign",
+                "approvals": ["0d7a4c1e-6a51-4b53-9a06-1f1b0a3f8a11", "7b1c2f70-27a2-4f0e-8f0a-2b9f53d0c2aa"],
+            }
+        },
+    )
+    def post(self, request: Request, body: bodies.SeveralBody) -> Response:
+        done = operations.attend_together(
+            actor=actor_of(request), approval_ids=body.approvals, do=body.do, until=body.until
+        )
+        return rendered(attendance.several_document(done))
+
+
 class DecideTogether(Endpoint):
     @described(
         operation_id="decide_together",

@@ -249,6 +249,16 @@ class SnoozeBody(Body):
     until: Annotated[AwareDatetime | None, Field(strict=False, description="null: show it again.")]
 
 
+class SeveralBody(Body):
+    """Several approvals to claim, to release or to snooze."""
+
+    do: Literal["assign", "unassign", "snooze"]
+    approvals: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=100)]
+    until: Annotated[
+        AwareDatetime | None, Field(strict=False, description="For snooze; null: show them again.")
+    ] = None
+
+
 class ExtensionBody(Body):
     """Until when people have time."""
 

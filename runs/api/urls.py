@@ -58,6 +58,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "approvals/<any_uuid:id>/snooze": attending.Snooze,
     "approvals/<any_uuid:id>/extend": attending.Extend,
     "approvals/decide": attending.DecideTogether,
+    "approvals/attend": attending.AttendTogether,
     "views": viewing.Views,
     "views/<any_uuid:id>": viewing.ViewDetail,
     "absences": attending.Absences,

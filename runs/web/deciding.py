@@ -329,7 +329,6 @@ def _card_context(
         **listed,
         "files": attached.of_run(request.actor, approval.run),
         "onlookers": inbox.onlookers(request).get(approval.pk, []),
-        "form_token": once.token(request),
     }
     if error is not None:
         wanted = request.POST.get("decision", "")

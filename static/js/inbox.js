@@ -19,8 +19,16 @@
     const count = boxes().filter((box) => box.checked).length;
     const choosing = one("[data-rows]").classList.contains("choosing");
     bar.hidden = !choosing || !boxes().length;
-    if (!bar.dataset.none) one("button", bar).disabled = !count;
+    if (!bar.dataset.none) setEnabled(bar, count > 0);
     one("[data-said-chosen]", bar).textContent = count ? `${count} chosen` : bar.dataset.none || "Choose several";
+  }
+
+  function setEnabled(bar, on) {
+    for (const button of all("button", bar)) button.disabled = !on;
+    const menu = one("summary", bar);
+    if (!menu) return;
+    menu.setAttribute("aria-disabled", String(!on));
+    if (!on) menu.parentElement.open = false;
   }
 
   function choose(box, { range = false } = {}) {

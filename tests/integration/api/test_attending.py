@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -76,6 +77,26 @@ def test_several_are_decided_together(house: House, define: Define) -> None:
     assert [item["status"] for item in done.body["items"]] == ["decided", "decided"]
     outsider = api_of(house.vera).post("approvals/decide", body)
     assert outsider.status in (403, 409)
+
+
+def test_several_are_claimed_and_what_is_refused_holds_up_no_other(house: House, define: Define) -> None:
+    pay_flow(define("pays"))
+    ids = [str(house.parked("pays", x=n)[1].pk) for n in range(3)]
+    frida, felix = api_of(house.frida), api_of(house.felix)
+    assert frida.post("approvals/attend", {"do": "assign", "approvals": ids[:1]}).status == 200
+    partly = felix.post("approvals/attend", {"do": "assign", "approvals": [*ids[:2], str(uuid4())]})
+    assert [(item["status"], item["code"]) for item in partly.body["items"]] == [
+        ("refused", "already_assigned"),
+        ("done", ""),
+        ("refused", "not_found"),
+    ]
+    later = (store.now() + timedelta(days=1)).isoformat()
+    snoozed = frida.post("approvals/attend", {"do": "snooze", "approvals": ids[:1], "until": later})
+    assert [item["status"] for item in snoozed.body["items"]] == ["done"]
+    assert frida.post("approvals/attend", {"do": "assign", "approvals": ids[:1] * 2}).status == 400
+    assert frida.post("approvals/attend", {"do": "assign", "approvals": []}).status == 400
+    viewer = api_of(house.vera).post("approvals/attend", {"do": "unassign", "approvals": ids})
+    assert [item["code"] for item in viewer.body["items"]] == ["forbidden"] * 3
 
 
 def test_people_are_away_and_come_back(house: House) -> None:
