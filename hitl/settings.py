@@ -152,6 +152,11 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "hitl_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "runs.web.door.csrf_failure"
+FILE_UPLOAD_HANDLERS = [
+    "runs.web.uploads.Bounded",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 DATA_UPLOAD_MAX_MEMORY_SIZE = (
     12 * 1024 * 1024
 )  # a state of 8 MiB, percent-encoded in a form; the doors have their own limits

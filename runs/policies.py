@@ -442,6 +442,10 @@ def can_signal(actor: Actor, run: Run) -> bool:
     return can(check_signal, actor, run)
 
 
+def can_attach(actor: Actor, run: Run) -> bool:
+    return can(check_attach, actor, run)
+
+
 def can_keep(actor: Actor, run: Run) -> bool:
     return can(check_keep, actor, run)
 

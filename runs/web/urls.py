@@ -66,6 +66,7 @@ urlpatterns = [
     path("runs/<uuid:run_id>/approvals/", run_parts.approvals, name="run-approvals"),
     path("runs/<uuid:run_id>/others/", run_parts.others, name="run-others"),
     path("runs/<uuid:run_id>/data/", run_parts.data, name="run-data"),
+    path("runs/<uuid:run_id>/attach/", attachments.attach, name="run-attach"),
     path("runs/<uuid:run_id>/data/input.json", run_parts.document, {"which": "input"}, name="run-input"),
     path("runs/<uuid:run_id>/data/output.json", run_parts.document, {"which": "output"}, name="run-output"),
     path("runs/<uuid:run_id>/log/", run_parts.log, name="run-log"),

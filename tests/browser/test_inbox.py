@@ -30,7 +30,7 @@ def test_rows_are_chosen_by_key_and_what_is_searched_is_found(site: Site, frida:
     expect(frida.locator("[data-chosen]")).to_contain_text("3 chosen")
     frida.keyboard.press("x")
     assert chosen(frida) == 2
-    frida.get_by_role("button", name="Decide together").click()
+    frida.get_by_role("button", name="Decide…").click()
     frida.wait_for_url("**/inbox/together/**")
     assert frida.url.count("only=") == 2
 
