@@ -17,6 +17,7 @@ from runs.engine import canonical, telling
 from runs.engine.approval import MAX_COMMENT
 from runs.engine.canonical import Json
 from runs.engine.patch import pointer
+from runs.engine.workflow import MAX_REASONS
 from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
 from runs.models.people import ROLES, SCOPES
 from runs.runlists import LONGEST, STATUSES, WAITS
@@ -166,11 +167,19 @@ class DecisionBody(Body):
     """An answer to an approval: a decision for each action, or `type` alone where there is only one action."""
 
     document: ClassVar[str] = "args"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
 
     version: Version | None = None
     digest: Digest = None
     decisions: Annotated[list[Decision] | None, Field(min_length=1, max_length=1_000)] = None
     comment: Text = ""
+    reasons: Annotated[
+        list[str],
+        Field(
+            max_length=MAX_REASONS,
+            description="Chosen of the `reasons` of the approval; they come before the comment.",
+        ),
+    ] = []
     type: Annotated[
         Literal["approve", "edit", "reject", "respond"] | None, Field(description="Short for one decision.")
     ] = None
@@ -217,6 +226,7 @@ class RevisionBody(Body):
     """New arguments of actions, without a vote."""
 
     document: ClassVar[str] = "args"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
 
     version: Version | None = None
     args: Annotated[
