@@ -862,7 +862,12 @@ def branches_of(run_id: UUID) -> tuple[list[Branch], dict[int, tuple[int, int]]]
     """The branches of a run, and (last checkpoint, how many) of each. Two queries."""
     rows = Checkpoint.objects.filter(run=run_id).values("branch").annotate(last=Max("no"), some=Count("no"))
     heads = {row["branch"]: (row["last"], row["some"]) for row in rows}
-    return list(Branch.objects.filter(run=run_id).order_by("no")), heads
+    return branches_by_number(run_id), heads
+
+
+def branches_by_number(run_id: UUID) -> list[Branch]:
+    """One query."""
+    return list(Branch.objects.filter(run=run_id).order_by("no"))
 
 
 def tokens_of(project_id: UUID, user: User) -> list[ApiToken]:
