@@ -15,6 +15,7 @@ from runs.api import (
     views,
     watching,
     webhooks,
+    whole,
 )
 from runs.api.endpoint import Endpoint
 
@@ -23,6 +24,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/bulk": steering.Bulk,
     "runs/export": exports.RunExport,
     "runs/<any_uuid:id>": views.RunDetail,
+    "runs/<any_uuid:id>/export": whole.RunWhole,
     "runs/<any_uuid:id>/history": views.RunHistory,
     "runs/<any_uuid:id>/checkpoints": views.RunCheckpoints,
     "runs/<any_uuid:id>/checkpoints/<int:no>": views.RunCheckpoint,

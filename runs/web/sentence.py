@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from runs.models import Approval, Run, Step, Wait
 from runs.queries import Standing, died_at, votes_of
