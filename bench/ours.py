@@ -262,13 +262,15 @@ def token() -> str:
 
 
 def listed(times: int) -> dict[str, list[float]]:
-    """The first page of the inbox and of the runs, then further ones by keyset."""
+    """The first page of the inbox, its badge, and the first page of the runs, then further ones by keyset."""
     asked = inboxes.Asked(ME.user, [inboxes.AskedSeat(ME.user, frozenset({"bench"}), reviewer=True)])
-    pages: dict[str, list[float]] = {"inbox": [], "runs": [], "runs by status": []}
+    pages: dict[str, list[float]] = {"inbox": [], "badge": [], "runs": [], "runs by status": []}
     after: Any = None
     project = ME.project.pk
     for _ in range(times):
         pages["inbox"] += timed(partial(inboxes.page, project, inboxes.Wanted(), asked, limit=50), 1)
+        badge = partial(inboxes.counts, project, asked, {"mine": inboxes.Wanted()})
+        pages["badge"] += timed(badge, 1)
         pages["runs"] += timed(partial(runlists.newest_first, project, RunFilter(), after=after, limit=50), 1)
         pages["runs by status"] += timed(
             partial(runlists.newest_first, project, RunFilter(status="waiting"), after=after, limit=50), 1
