@@ -98,6 +98,7 @@ class PreferenceDocument(TypedDict):
     app: Annotated[list[Topic], Field(description="What is shown in the app.")]
     mail: Annotated[list[Topic], Field(description="What is mailed, if the installation sends mail.")]
     digest: Annotated[bool, Field(description="Mails come together, once a day, with what is still open.")]
+    hour: Annotated[int, Field(description="When they come, on the person's clock; of the project: UTC.")]
     standard: bool
 
 
@@ -148,7 +149,7 @@ def hours_document(team: str, hours: Hours, *, told: bool) -> HoursDocument:
 
 def preference_document(told: Preference, *, standard: bool) -> PreferenceDocument:
     app, mail = ([topic for topic in KNOWN if topic in chosen] for chosen in (told.app, told.mail))
-    return {"app": app, "mail": mail, "digest": told.digest, "standard": standard}
+    return {"app": app, "mail": mail, "digest": told.digest, "hour": told.hour, "standard": standard}
 
 
 def absence_document(absence: Absence) -> AbsenceDocument:

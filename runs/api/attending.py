@@ -19,7 +19,7 @@ BERLIN: Final = {
     "week": {"mon": ["09:00", "17:30"], "fri": ["09:00", "14:00"]},
     "holidays": ["2026-12-25"],
 }
-ONCE_A_DAY: Final = {"app": ["asked", "failed"], "mail": ["asked"], "digest": True}
+ONCE_A_DAY: Final = {"app": ["asked", "failed"], "mail": ["asked"], "digest": True, "hour": 8}
 
 
 class Assign(Endpoint):
@@ -303,7 +303,9 @@ class Preferences(Endpoint):
         examples={"Once a day": ONCE_A_DAY},
     )
     def put(self, request: Request, body: bodies.PreferenceBody) -> Response:
-        operations.set_preference(actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest)
+        operations.set_preference(
+            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest, hour=body.hour
+        )
         return _preference(request)
 
     @described(
@@ -340,7 +342,7 @@ class ProjectPreferences(Endpoint):
     )
     def put(self, request: Request, body: bodies.PreferenceBody) -> Response:
         operations.set_project_preference(
-            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest
+            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest, hour=body.hour
         )
         return _project_preference(request)
 

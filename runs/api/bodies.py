@@ -318,6 +318,9 @@ class PreferenceBody(Body):
     digest: Annotated[
         bool, Field(description="Mails come together, once a day, with what is still open.")
     ] = False
+    hour: Annotated[
+        int, Field(ge=0, le=23, description="At which hour of the person's clock; of the project: of UTC.")
+    ] = 7
 
 
 class HoursBody(Body):

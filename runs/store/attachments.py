@@ -76,9 +76,8 @@ def open_content(content: Content) -> Any:
     """The file, to be read in pieces and closed. Raises `AttachmentNotStored` where the storage does not give it."""
     try:
         opened = storages[STORAGE].open(content.path)
-        opened.seek(
-            0
-        )  # a bucket is asked for the bytes now, while there still is an answer to put the failure in
+        # A bucket is asked for the bytes now, while there still is an answer to put the failure in.
+        opened.seek(0)
     except Exception as error:  # each storage has errors of its own
         raise AttachmentNotStored(f"The storage does not give the file: {type(error).__name__}.") from error
     return opened

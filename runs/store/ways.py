@@ -15,7 +15,8 @@ Edge = tuple[str, str]
 @dataclass(slots=True)
 class Ways:
     """visits: by node of the outermost workflow, the number of its steps of each status. alone: how often a lane took an edge by
-    itself. joining: node and address of steps at joins and before them, in the order in which they were made."""
+    itself. joining: node and address of steps at joins and before them, in the order in which they were made; of very many
+    the newest 2,000."""
 
     visits: dict[str, dict[str, int]] = field(default_factory=dict)
     alone: dict[Edge, int] = field(default_factory=dict)

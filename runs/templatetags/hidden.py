@@ -43,9 +43,8 @@ _UNNAMED: Final = {"Cc": "control character", "Co": "private use character"}
 def find(text: str) -> Iterator[tuple[int, str]]:
     """Yield (index, name) of every hidden or misleading character, in order."""
     if text.isascii():
-        if not text.encode().translate(
-            None, _INKED
-        ):  # megabytes in milliseconds, where the pattern takes a second
+        # Of megabytes this takes milliseconds, where the pattern takes a second.
+        if not text.encode().translate(None, _INKED):
             return iter(())
         return ((match.start(), name_of(match.group())) for match in _NO_INK.finditer(text))
     found = {match.start() for match in _NO_INK.finditer(text) if not _dresses_an_emoji(text, match.start())}
