@@ -10,7 +10,8 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -49,13 +50,13 @@ def _decided(page: Page) -> tuple[str, int, Parts]:
     first = page.locator("[data-row]").first
     title = first.locator(".title").inner_text()
     rejects = "refund" not in first.inner_text().lower()
-    _timed(parts, "list", lambda: (page.goto("/inbox/"), expect(first).to_be_visible()))
+    with _timed(parts, "list"):
+        page.goto("/inbox/")
+        expect(first).to_be_visible()
     page.keyboard.press("j")
-    _timed(
-        parts,
-        "card",
-        lambda: (page.keyboard.press("Enter"), expect(page.locator("#card-title")).to_have_text(title)),
-    )
+    with _timed(parts, "card"):
+        page.keyboard.press("Enter")
+        expect(page.locator("#card-title")).to_have_text(title)
     page.keyboard.press("r" if rejects else "a")
     if rejects:
         expect(page.locator("#reason")).to_be_focused()
@@ -63,14 +64,16 @@ def _decided(page: Page) -> tuple[str, int, Parts]:
     else:
         expect(page.locator('[data-decide] [data-key="a"]')).to_be_focused()
     said = "Rejected" if rejects else "Approved"
-    toast = page.locator(".toast").filter(has_text=said).last
-    _timed(parts, "decision", lambda: (page.keyboard.press("Enter"), expect(toast).to_be_visible()))
+    with _timed(parts, "decision"):
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast").filter(has_text=said).last).to_be_visible()
     return title, 4, parts
 
 
-def _timed(parts: Parts, name: str, work: Callable[[], object]) -> None:
+@contextmanager
+def _timed(parts: Parts, name: str) -> Iterator[None]:
     begun = time.perf_counter()
-    work()
+    yield
     parts[name] = time.perf_counter() - begun
 
 

@@ -200,7 +200,10 @@ def gather_digests(*, limit: int = 200) -> int:
     due = [row for row in daily if row.digested_at < row.hour_before(row.moment)][:limit]
     if not due:
         return 0
-    told: dict[str, Any] = {"due": [row.pk for row in due], "before": max(row.hour_before(row.moment) for row in due)}
+    told: dict[str, Any] = {
+        "due": [row.pk for row in due],
+        "before": max(row.hour_before(row.moment) for row in due),
+    }
     with connection.cursor() as cursor:
         cursor.execute(_DIGEST, told)
         made: int = cursor.rowcount

@@ -150,16 +150,18 @@ def test_people_and_projects_say_what_is_told(house: House, ada: Api) -> None:
         "app": ["asked", "decided", "ended", "failed"],
         "mail": ["asked", "failed"],
         "digest": False,
+        "hour": 7,
     }
     assert frida.get(path).body == {**everything, "standard": True}
-    of_all = {"app": ["asked"], "mail": ["ended"], "digest": True}
+    of_all = {"app": ["asked"], "mail": ["ended"], "digest": True, "hour": 18}
     assert ada.ask("PUT", f"project/{path}", of_all).body == {**of_all, "standard": False}
     assert frida.get(path).body == {**of_all, "standard": True}
-    mine = {"app": ["failed"], "mail": [], "digest": False}
+    mine = {"app": ["failed"], "mail": [], "digest": False, "hour": 0}
     assert frida.ask("PUT", path, mine).body == {**mine, "standard": False}
     assert api_of(house.felix).get(path).body == {**of_all, "standard": True}
     assert frida.ask("DELETE", path).body == {**of_all, "standard": True}
     assert frida.ask("PUT", path, {**mine, "app": ["gossip"]}).status == 400
+    assert frida.ask("PUT", path, {**mine, "hour": 24}).status in (400, 422)
     assert frida.ask("PUT", f"project/{path}", mine).code == "forbidden"
     assert frida.get(f"project/{path}").body == {**of_all, "standard": False}
     reads = api_of(house.frida, ["approvals:read"])

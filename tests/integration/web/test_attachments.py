@@ -154,7 +154,7 @@ def test_who_may_gives_a_run_a_file_on_its_page_and_it_stands_there_at_once(
     assert "&lt;plan&gt;.txt" in shown
     made = Attachment.objects.get(name="<plan>.txt")
     with closing(olga.get(f"/attachments/{made.pk}/")) as answer:
-        assert b"".join(answer.streaming_content) == b"the plan"
+        assert answer.getvalue() == b"the plan"
 
 
 def test_why_a_file_is_not_taken_stands_at_the_form(
