@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import django
 
@@ -16,6 +17,7 @@ django.setup()
 
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.test import Client
 
 from bench.flows import workflows as flows
 from bench.protocol import answer, gaps
@@ -29,6 +31,8 @@ from runs.runlists import RunFilter
 from runs.store.connection import plan_by_keys
 from tests.kit.waiting import until
 from tests.kit.wire import watched
+
+WARM: Final = 5  # pages before the first that counts: templates are read once in a process
 
 
 def actor() -> Actor:
@@ -256,13 +260,15 @@ def token() -> str:
 
 
 def listed(times: int) -> dict[str, list[float]]:
-    """The first page of the inbox and of the runs, then further ones by keyset."""
+    """The first page of the inbox, its badge, and the first page of the runs, then further ones by keyset."""
     asked = inboxes.Asked(ME.user, [inboxes.AskedSeat(ME.user, frozenset({"bench"}), reviewer=True)])
-    pages: dict[str, list[float]] = {"inbox": [], "runs": [], "runs by status": []}
+    pages: dict[str, list[float]] = {"inbox": [], "badge": [], "runs": [], "runs by status": []}
     after: Any = None
     project = ME.project.pk
     for _ in range(times):
         pages["inbox"] += timed(partial(inboxes.page, project, inboxes.Wanted(), asked, limit=50), 1)
+        badge = partial(inboxes.counts, project, asked, {"mine": inboxes.Wanted()})
+        pages["badge"] += timed(badge, 1)
         pages["runs"] += timed(partial(runlists.newest_first, project, RunFilter(), after=after, limit=50), 1)
         pages["runs by status"] += timed(
             partial(runlists.newest_first, project, RunFilter(status="waiting"), after=after, limit=50), 1
@@ -272,11 +278,31 @@ def listed(times: int) -> dict[str, list[float]]:
     return pages
 
 
+def pages(times: int) -> dict[str, list[float]]:
+    """Pages as a browser gets them: the inbox, the list of runs, the page of a run taken by chance. All of Django is in it, from
+    the session to the last template; the network and the server's own thread pool are not."""
+    client = Client(SERVER_NAME="localhost")
+    client.force_login(ME.user)
+    took: dict[str, list[float]] = {"inbox": [], "runs": [], "run": []}
+    for turn in range(times + WARM):
+        any_run = Run.objects.filter(project=ME.project, pk__gt=uuid.uuid4()).order_by("pk").first()
+        run = any_run or Run.objects.filter(project=ME.project).latest("pk")
+        for name, path in (("inbox", "/inbox/"), ("runs", "/runs/"), ("run", f"/runs/{run.pk}/")):
+            found = timed(partial(_page, client, path), 1)
+            took[name] += found if turn >= WARM else []
+    return took
+
+
+def _page(client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 200, (path, answer.status_code)
+
+
 if __name__ == "__main__":
     operations.register_workflows()
     ME = actor()
     operations.worker()
     measured = (steps, calls, wire, lanes, weight, grown, reads, history, rewinds, forks)
-    beside = (submit, left, rate, parked, decide, token, listed)
+    beside = (submit, left, rate, parked, decide, token, listed, pages)
     answer({case.__name__: case for case in (*measured, *beside)})
     operations.leave()

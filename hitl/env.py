@@ -328,8 +328,27 @@ def attachments(env: Environment) -> dict[str, Any]:
         )
     return {
         "BACKEND": "storages.backends.s3.S3Storage",
-        "OPTIONS": {"bucket_name": env.attachments_s3_bucket, "file_overwrite": False, "default_acl": None},
+        "OPTIONS": {
+            "bucket_name": env.attachments_s3_bucket,
+            "file_overwrite": False,
+            "default_acl": None,
+            "client_config": _bucket_config(),
+        },
     }
+
+
+def _bucket_config() -> Any:
+    """A bucket that does not answer keeps a request for seconds, not for boto3's minutes. Another server than Amazon's, named by
+    AWS_ENDPOINT_URL_S3, seldom has a host for each bucket, so there the bucket stands in the path."""
+    from botocore.config import Config
+
+    elsewhere = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return Config(
+        connect_timeout=3,
+        read_timeout=20,
+        retries={"total_max_attempts": 2, "mode": "standard"},
+        s3={"addressing_style": "path" if elsewhere else "auto"},
+    )
 
 
 def _noted(env: Environment) -> dict[str, Any]:

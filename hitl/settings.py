@@ -155,6 +155,11 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_NAME = "hitl_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "runs.web.door.csrf_failure"
+FILE_UPLOAD_HANDLERS = [
+    "runs.web.uploads.Bounded",
+    "django.core.files.uploadhandler.MemoryFileUploadHandler",
+    "django.core.files.uploadhandler.TemporaryFileUploadHandler",
+]
 # A state of 8 MiB, percent-encoded in a form; the doors have their own limits.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 12 * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # of many arguments, some with a tick or a mark beside them

@@ -37,6 +37,13 @@ DECIDERS = frozenset({"reviewer", "operator"})
 OPERATORS = frozenset({"operator"})
 KEEPERS = frozenset({"operator", "admin"})
 ADMINS = frozenset({"admin"})
+FOR_MANY = {  # who could do a verb to any run at all
+    "retry": OPERATORS,
+    "rewind": DECIDERS,
+    "pause": OPERATORS,
+    "resume": OPERATORS,
+    "cancel": SUBMITTERS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +327,13 @@ def check_decide(actor: Actor, run: Run, approval: Approval) -> Seat:
     return seat
 
 
+def check_answer(actor: Actor) -> None:
+    """Answer approvals at all: reviewers and operators. Which ones, `check_decide` says."""
+    check_view(actor, actor.project.pk)
+    check_scope(actor, "approvals:decide")
+    _check_role(actor, DECIDERS, "answer approvals")
+
+
 def barred(run: Run, approval: Approval) -> frozenset[int]:
     """The ids of those who asked for a run, and so may not decide about it."""
     if approval.options.get("requester_may_decide"):
@@ -390,6 +404,15 @@ def can(check: Callable[..., object], actor: Actor, *things: Any) -> bool:
     return True
 
 
+def can_answer(actor: Actor) -> bool:
+    return can(check_answer, actor)
+
+
+def verbs_for_many(actor: Actor) -> frozenset[str]:
+    """The verbs that a list of runs offers somebody: for which there may be a run that they can do it to."""
+    return frozenset(verb for verb, roles in FOR_MANY.items() if roles & actor.roles)
+
+
 def can_decide(actor: Actor, run: Run, approval: Approval) -> bool:
     return can(check_decide, actor, run, approval)
 
@@ -424,6 +447,10 @@ def can_pause(actor: Actor, run: Run) -> bool:
 
 def can_signal(actor: Actor, run: Run) -> bool:
     return can(check_signal, actor, run)
+
+
+def can_attach(actor: Actor, run: Run) -> bool:
+    return can(check_attach, actor, run)
 
 
 def can_keep(actor: Actor, run: Run) -> bool:

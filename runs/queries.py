@@ -35,7 +35,6 @@ from runs import keeping, store, workflows
 from runs.engine import migrating, position
 from runs.engine.canonical import Json
 from runs.engine.hours import STANDARD, Hours, hours_from
-from runs.engine.lineage import Line
 from runs.engine.stages import PERSON, Known, Lack, Stage, lacking
 from runs.engine.status import LIVE_STEPS, ApprovalStatus, StepStatus
 from runs.engine.telling import TOPICS
@@ -764,19 +763,6 @@ def count_of(rows: QuerySet[Any], by: str) -> Combinable:
     return Coalesce(Subquery(counted), 0)
 
 
-def visits_by_node(run_id: UUID, line: Line) -> dict[str, dict[str, int]]:
-    """How many steps of each status a node of the outermost workflow has had, as the present branch sees it. One query."""
-    own = Q()
-    for branch, left_at in line.items():
-        own |= Q(branch=branch) if left_at is None else Q(branch=branch, checkpoint__lte=left_at)
-    found: dict[str, dict[str, int]] = defaultdict(dict)
-    rows = Step.objects.filter(own, run=run_id, undoes__isnull=True).exclude(status=StepStatus.VOID)
-    for node, status, count in rows.values_list("node", "status").annotate(count=Count("address")):
-        counts = found[node.partition("/")[0]]
-        counts[status] = counts.get(status, 0) + count
-    return dict(found)
-
-
 def calls_in(run_id: UUID, steps: Sequence[Step]) -> list[JournalEntry]:
     """The calls inside some steps, in the order of their commits. One query, none without steps."""
     if not steps:
@@ -877,7 +863,12 @@ def branches_of(run_id: UUID) -> tuple[list[Branch], dict[int, tuple[int, int]]]
     """The branches of a run, and (last checkpoint, how many) of each. Two queries."""
     rows = Checkpoint.objects.filter(run=run_id).values("branch").annotate(last=Max("no"), some=Count("no"))
     heads = {row["branch"]: (row["last"], row["some"]) for row in rows}
-    return list(Branch.objects.filter(run=run_id).order_by("no")), heads
+    return branches_by_number(run_id), heads
+
+
+def branches_by_number(run_id: UUID) -> list[Branch]:
+    """One query."""
+    return list(Branch.objects.filter(run=run_id).order_by("no"))
 
 
 def tokens_of(project_id: UUID, user: User) -> list[ApiToken]:

@@ -46,6 +46,7 @@ STEERS: Final = (
         "/hold/",
         "/erase/",
         "/retry/",
+        "/data/",
         "/health/",
         "/migrate/",
         "/start/",

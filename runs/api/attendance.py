@@ -39,6 +39,23 @@ class TogetherDocument(TypedDict):
 
 
 @exact
+class SeveralItem(TypedDict):
+    """What came of one approval."""
+
+    approval: Id
+    status: Literal["done", "refused"]
+    code: Annotated[str, Field(description="Of the refusal.")]
+    detail: str
+
+
+@exact
+class SeveralDocument(TypedDict):
+    """A result for each, in the order of the request."""
+
+    items: list[SeveralItem]
+
+
+@exact
 class AbsenceDocument(TypedDict):
     """Somebody is away; the substitute answers in their place."""
 
@@ -80,11 +97,27 @@ class PreferenceDocument(TypedDict):
     app: Annotated[list[Topic], Field(description="What is shown in the app.")]
     mail: Annotated[list[Topic], Field(description="What is mailed, if the installation sends mail.")]
     digest: Annotated[bool, Field(description="Mails come together, once a day, with what is still open.")]
+    hour: Annotated[int, Field(description="When they come, on the person's clock; of the project: UTC.")]
     standard: bool
 
 
 def together_document(done: Together) -> TogetherDocument:
     return {"items": [_together_item(item, dry=done.dry) for item in done.items], "dry": done.dry}
+
+
+def several_document(done: Together) -> SeveralDocument:
+    return {"items": [_several_item(item) for item in done.items]}
+
+
+def _several_item(item: Result) -> SeveralItem:
+    if item.error is None:
+        return {"approval": item.approval_id, "status": "done", "code": "", "detail": ""}
+    return {
+        "approval": item.approval_id,
+        "status": "refused",
+        "code": item.error.code,
+        "detail": item.error.detail,
+    }
 
 
 def _together_item(item: Result, *, dry: bool) -> TogetherItem:
@@ -115,7 +148,7 @@ def hours_document(team: str, hours: Hours, *, told: bool) -> HoursDocument:
 
 def preference_document(told: Preference, *, standard: bool) -> PreferenceDocument:
     app, mail = ([topic for topic in TOPICS if topic in chosen] for chosen in (told.app, told.mail))
-    return {"app": app, "mail": mail, "digest": told.digest, "standard": standard}
+    return {"app": app, "mail": mail, "digest": told.digest, "hour": told.hour, "standard": standard}
 
 
 def absence_document(absence: Absence) -> AbsenceDocument:

@@ -19,7 +19,7 @@ BERLIN: Final = {
     "week": {"mon": ["09:00", "17:30"], "fri": ["09:00", "14:00"]},
     "holidays": ["2026-12-25"],
 }
-ONCE_A_DAY: Final = {"app": ["asked", "failed"], "mail": ["asked"], "digest": True}
+ONCE_A_DAY: Final = {"app": ["asked", "failed"], "mail": ["asked"], "digest": True, "hour": 8}
 
 
 class Assign(Endpoint):
@@ -85,6 +85,28 @@ class Extend(Endpoint):
         actor = actor_of(request)
         operations.extend(actor=actor, approval_id=id, due_at=body.due_at, reason=body.reason)
         return answers.approval(actor, id)
+
+
+class AttendTogether(Endpoint):
+    @described(
+        operation_id="attend_together",
+        summary="Claim, release or snooze several approvals",
+        description="Each by itself: what is refused holds up no other, and its item says why.",
+        body=bodies.SeveralBody,
+        answers={200: attendance.SeveralDocument},
+        errors=["missing_scope"],
+        examples={
+            "Claim two": {
+                "do": "assign",
+                "approvals": ["0d7a4c1e-6a51-4b53-9a06-1f1b0a3f8a11", "7b1c2f70-27a2-4f0e-8f0a-2b9f53d0c2aa"],
+            }
+        },
+    )
+    def post(self, request: Request, body: bodies.SeveralBody) -> Response:
+        done = operations.attend_together(
+            actor=actor_of(request), approval_ids=body.approvals, do=body.do, until=body.until
+        )
+        return rendered(attendance.several_document(done))
 
 
 class DecideTogether(Endpoint):
@@ -269,7 +291,9 @@ class Preferences(Endpoint):
         examples={"Once a day": ONCE_A_DAY},
     )
     def put(self, request: Request, body: bodies.PreferenceBody) -> Response:
-        operations.set_preference(actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest)
+        operations.set_preference(
+            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest, hour=body.hour
+        )
         return _preference(request)
 
     @described(
@@ -306,7 +330,7 @@ class ProjectPreferences(Endpoint):
     )
     def put(self, request: Request, body: bodies.PreferenceBody) -> Response:
         operations.set_project_preference(
-            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest
+            actor=actor_of(request), app=body.app, mail=body.mail, digest=body.digest, hour=body.hour
         )
         return _project_preference(request)
 

@@ -17,6 +17,7 @@ from runs.engine import canonical, telling
 from runs.engine.approval import MAX_COMMENT
 from runs.engine.canonical import Json
 from runs.engine.patch import pointer
+from runs.engine.workflow import MAX_REASONS
 from runs.errors import BadRequest, HitlError, InputRequired, InvalidJson, Problem, UnknownField
 from runs.models.people import ROLES, SCOPES
 from runs.models.views import PAGES
@@ -167,11 +168,19 @@ class DecisionBody(Body):
     """An answer to an approval: a decision for each action, or `type` alone where there is only one action."""
 
     document: ClassVar[str] = "args"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
 
     version: Version | None = None
     digest: Digest = None
     decisions: Annotated[list[Decision] | None, Field(min_length=1, max_length=1_000)] = None
     comment: Text = ""
+    reasons: Annotated[
+        list[str],
+        Field(
+            max_length=MAX_REASONS,
+            description="Chosen of the `reasons` of the approval; they come before the comment.",
+        ),
+    ] = []
     type: Annotated[
         Literal["approve", "edit", "reject", "respond"] | None, Field(description="Short for one decision.")
     ] = None
@@ -218,6 +227,7 @@ class RevisionBody(Body):
     """New arguments of actions, without a vote."""
 
     document: ClassVar[str] = "args"
+    limit: ClassVar[int] = canonical.STATE_LIMIT + ENVELOPE
 
     version: Version | None = None
     args: Annotated[
@@ -248,6 +258,16 @@ class SnoozeBody(Body):
     """Until when you would rather not see an approval."""
 
     until: Annotated[AwareDatetime | None, Field(strict=False, description="null: show it again.")]
+
+
+class SeveralBody(Body):
+    """Several approvals to claim, to release or to snooze."""
+
+    do: Literal["assign", "unassign", "snooze"]
+    approvals: Annotated[list[Annotated[UUID, Field(strict=False)]], Field(min_length=1, max_length=100)]
+    until: Annotated[
+        AwareDatetime | None, Field(strict=False, description="For snooze; null: show them again.")
+    ] = None
 
 
 class ExtensionBody(Body):
@@ -301,6 +321,9 @@ class PreferenceBody(Body):
     digest: Annotated[
         bool, Field(description="Mails come together, once a day, with what is still open.")
     ] = False
+    hour: Annotated[
+        int, Field(ge=0, le=23, description="At which hour of the person's clock; of the project: of UTC.")
+    ] = 7
 
 
 class HoursBody(Body):

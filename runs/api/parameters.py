@@ -183,6 +183,14 @@ class RunExport(RunsThat):
     cursor: Annotated[str | None, Field(description="`next` of the export before.", max_length=200)] = None
 
 
+class RunWhole(Query):
+    """How much of a run."""
+
+    states: Annotated[
+        Literal["all", "none"], Field(description="Whether the state at every checkpoint is in it.")
+    ] = "all"
+
+
 class ApprovalList(Query):
     """Which approvals. What is given holds altogether."""
 

@@ -15,6 +15,7 @@ from runs.api import (
     views,
     watching,
     webhooks,
+    whole,
 )
 from runs.api.endpoint import Endpoint
 
@@ -23,6 +24,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "runs/bulk": steering.Bulk,
     "runs/export": exports.RunExport,
     "runs/<any_uuid:id>": views.RunDetail,
+    "runs/<any_uuid:id>/export": whole.RunWhole,
     "runs/<any_uuid:id>/history": views.RunHistory,
     "runs/<any_uuid:id>/checkpoints": views.RunCheckpoints,
     "runs/<any_uuid:id>/checkpoints/<int:no>": views.RunCheckpoint,
@@ -58,6 +60,7 @@ ROUTES: dict[str, type[Endpoint]] = {
     "approvals/<any_uuid:id>/snooze": attending.Snooze,
     "approvals/<any_uuid:id>/extend": attending.Extend,
     "approvals/decide": attending.DecideTogether,
+    "approvals/attend": attending.AttendTogether,
     "views": viewing.Views,
     "views/<any_uuid:id>": viewing.ViewDetail,
     "absences": attending.Absences,

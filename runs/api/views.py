@@ -489,6 +489,7 @@ def _answered(request: Request, approval_id: UUID, body: bodies.DecisionBody) ->
         digest=body.digest,
         decisions=[_decision(decision) for decision in decisions],
         comment=body.comment,
+        reasons=body.reasons,
     )
     operations.decide(actor=actor, answers=[answer])
     return _decided(actor, approval_id)

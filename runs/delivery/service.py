@@ -30,7 +30,6 @@ EACH: Final = 2  # of them to one endpoint
 MAILS: Final = 4
 BEAT_SECONDS: Final = 5.0
 DIGEST_SECONDS: Final = 60.0
-DIGEST_HOUR: Final = 7  # UTC
 FINAL: Final = {
     "blocked": BLOCKED,
     "gone": DEAD,
@@ -172,7 +171,7 @@ class Sender:
         moment = time.monotonic()
         if moment >= self.digest_at:
             self.digest_at = moment + DIGEST_SECONDS
-            store.gather_digests(hour=DIGEST_HOUR)
+            store.gather_digests()
         if moment >= self.beat_at:
             self.beat_at = moment + BEAT_SECONDS
             store.beat(watching.SENDER.beat, {"under_way": len(self.under_way), "delivered": int(self.sent)})

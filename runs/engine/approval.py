@@ -280,6 +280,22 @@ def timed_out(document: Mapping[str, Json], options: Mapping[str, Json]) -> tupl
     return said, [_result(action, ActionDecision(action["key"], said)) for action in document["actions"]]
 
 
+def worded(chosen: Sequence[str], text: str, *, options: Mapping[str, Json]) -> str:
+    """The reasons that somebody chose and then what they wrote, as one text. Raises where the node offers no such reason.
+
+    options: those of the approval, as they are stored.
+    """
+    offered: Any = options.get("reasons") or ()
+    wrong = [
+        Problem(f"/reasons/{place}", "unknown_reason", f"one of {', '.join(offered) or 'none'}")
+        for place, reason in enumerate(chosen)
+        if reason not in offered
+    ]
+    if wrong:
+        raise Unprocessable("A reason was chosen that is not offered here.", errors=wrong)
+    return ". ".join(part for part in [*chosen, text] if part.strip())
+
+
 def judge(
     document: Mapping[str, Json],
     decisions: Sequence[ActionDecision],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, time, timedelta
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -194,7 +195,8 @@ class Notice(models.Model):
 class Preference(models.Model):
     """What a person wants to hear in a project, and how; without a user: what holds there for whoever has said nothing.
 
-    Without any row everything is shown, and `MAILED` is mailed at once.
+    Without any row everything is shown, and `MAILED` is mailed at once. hour: when the mail of a day comes, on the person's
+    clock; on that of UTC without a user.
     """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, related_name="+")
@@ -202,6 +204,7 @@ class Preference(models.Model):
     app = ArrayField(models.CharField(max_length=10), default=list)
     mail = ArrayField(models.CharField(max_length=10), default=list)
     digest = models.BooleanField(default=False)
+    hour = models.SmallIntegerField(db_default=7, default=7)
     digested_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -214,7 +217,17 @@ class Preference(models.Model):
                 condition=Q(app__contained_by=list(TOPICS)) & Q(mail__contained_by=list(TOPICS)),
                 name="preference_topics_known",
             ),
+            models.CheckConstraint(condition=Q(hour__range=(0, 23)), name="preference_hour_of_a_day"),
         ]
+
+    def hour_before(self, moment: datetime) -> datetime:
+        """The last time that it was this hour for whoever hears of it. An hour that a clock leaves out comes an hour later."""
+        clock = self.user.clock if self.user is not None else UTC
+        day = moment.astimezone(clock).date()
+        latest = datetime.combine(day, time(self.hour), clock)
+        return (
+            latest if latest <= moment else datetime.combine(day - timedelta(days=1), time(self.hour), clock)
+        )
 
 
 class Link(models.Model):

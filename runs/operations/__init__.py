@@ -71,7 +71,15 @@ from runs.operations.steering import cancel, edit_state, retry, rewind
 from runs.operations.submitting import Idempotency, Submitted, submit
 from runs.operations.sweeping import Swept, sweep
 from runs.operations.teams import create_team, delete_team, set_people
-from runs.operations.together import Chosen, Result, Together, decide_together, is_low_risk, shape_of
+from runs.operations.together import (
+    Chosen,
+    Result,
+    Together,
+    attend_together,
+    decide_together,
+    is_low_risk,
+    shape_of,
+)
 from runs.operations.tokens import create_token, revoke_token
 from runs.operations.versioning import MigrationPreview, migrate, preview_migration, try_migration
 from runs.operations.viewing import change_view, delete_view, save_view
@@ -116,6 +124,7 @@ __all__ = [
     "answer_call",
     "assign",
     "attach",
+    "attend_together",
     "audit_denied",
     "be_away",
     "be_back",

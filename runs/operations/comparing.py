@@ -22,6 +22,8 @@ from runs.policies import Actor
 from runs.queries import Spent
 
 FORKS: Final = 20  # how far back a fork's way is followed
+CALLS: Final = ("call", "child")
+JOURNALLED: Final = (*CALLS, "answer", "first")
 
 Place = tuple[str, str, str]
 Stretch = tuple[uuid.UUID, int, int]  # a run, a branch of it, and its last checkpoint that counts
@@ -46,6 +48,7 @@ class Side:
     position: dict[str, Any]
     steps: dict[str, Step] = field(default_factory=dict)
     calls: dict[Place, JournalEntry] = field(default_factory=dict)
+    way: tuple[Stretch, ...] = ()
     decisions: list[Approval] = field(default_factory=list)
     usage: Spent = field(default_factory=Spent)
 
@@ -64,8 +67,9 @@ class CallPair:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """left and right, and how they differ. common: how many steps are on the way to both."""
+    """left and right, and how they differ. run: the one that was asked about. common: how many steps are on the way to both."""
 
+    run: Run
     left: Side
     right: Side
     state: list[Change]
@@ -80,8 +84,10 @@ def compare(*, actor: Actor, run_id: uuid.UUID | str, left: At, right: At) -> Co
     run = queries.run(actor.project.pk, as_uuid(run_id))
     one = _side(_run_of(actor, run, left), left)
     other = _side(_run_of(actor, run, right), right)
+    _fill(one, other)
     common = one.steps.keys() & other.steps.keys()
     return Comparison(
+        run,
         one,
         other,
         list(difference(one.state, other.state)),
@@ -115,13 +121,7 @@ def _side(run: Run, where: At) -> Side:
     line = store.lineage_at(run.pk, checkpoint)
     stored = store.version_at(run, checkpoint)
     position = queries.as_here(run, store.read_position(run.pk, checkpoint), stored=stored).position
-    side = Side(run, checkpoint, next(iter(line)), position)
-    way = list(_way(run, line))
-    _add_steps(side, way)
-    _add_calls(side, way)
-    _add_decisions(side, way)
-    _add_usage(side)
-    return side
+    return Side(run, checkpoint, next(iter(line)), position, way=tuple(_way(run, line)))
 
 
 def _checkpoint(run: Run, where: At) -> int:
@@ -157,56 +157,85 @@ def _way(run: Run, line: Mapping[int, int]) -> Iterable[Stretch]:
         here = origin
 
 
-def _on(way: Sequence[Stretch], last: str, *, inclusive: bool) -> Q:
-    """Rows on the way. last: the column that says until when they count."""
+def _on(ways: Iterable[Stretch], last: str, *, inclusive: bool) -> Q:
+    """Rows on a way. last: the column that says until when they count."""
     test = f"{last}__{'lte' if inclusive else 'lt'}"
     found = Q(pk__in=[])
-    for run_id, branch, limit in way:
+    for run_id, branch, limit in ways:
         found |= Q(run=run_id, branch=branch, **{test: limit})
     return found
 
 
-def _add_steps(side: Side, way: Sequence[Stretch]) -> None:
-    rows = Step.objects.filter(_on(way, "checkpoint", inclusive=True)).exclude(status=StepStatus.VOID)
-    for step in rows.order_by("ended_at", "checkpoint"):
-        side.steps[step.address] = step
+def _fill(*sides: Side) -> None:
+    """What led to each: read together, as most of it led to both, and then told apart. Five queries."""
+    stretches = {stretch for side in sides for stretch in side.way}
+    answers = _add_rows(sides, stretches)
+    _add_decisions(sides, stretches, answers)
+    _add_usage(sides)
 
 
-def _add_calls(side: Side, way: Sequence[Stretch]) -> None:
-    rows = JournalEntry.objects.filter(_on(way, "after", inclusive=False), kind__in=("call", "child"))
+def _add_rows(sides: Sequence[Side], stretches: set[Stretch]) -> list[JournalEntry]:
+    """Steps and calls; returns the answers that people gave in the middle of code."""
+    steps = Step.objects.filter(_on(stretches, "checkpoint", inclusive=True)).exclude(status=StepStatus.VOID)
+    for step in steps.order_by("ended_at", "checkpoint"):
+        for side in sides:
+            if _is_on(side, step, step.checkpoint, inclusive=True):
+                side.steps[step.address] = step
+    rows = JournalEntry.objects.filter(_on(stretches, "after", inclusive=False), kind__in=JOURNALLED)
+    answers = []
     for row in rows.order_by("ended_at", "ordinal"):
-        side.calls[row.address, row.name, row.occurrence] = row
+        if row.kind not in CALLS:
+            answers.append(row)
+            continue
+        for side in sides:
+            if _is_on(side, row, row.after, inclusive=False):
+                side.calls[row.address, row.name, row.occurrence] = row
+    return answers
 
 
-def _add_decisions(side: Side, way: Sequence[Stretch]) -> None:
-    """What people (or the clock) decided on the way: of an approval node its step is done; in code the answer is journalled."""
-    answered = _on(way, "after", inclusive=False)
-    journalled = set(
-        JournalEntry.objects.filter(answered, kind__in=("answer", "first")).values_list(
-            "run_id", "branch", "address"
-        )
+def _is_on(side: Side, row: Step | JournalEntry, no: int | None, *, inclusive: bool) -> bool:
+    return no is not None and any(
+        (run_id, branch) == (row.run_id, row.branch) and (no <= limit if inclusive else no < limit)
+        for run_id, branch, limit in side.way
     )
-    done = {(step.run_id, step.branch, step.address) for step in side.steps.values()}
-    runs = {run_id for run_id, _, _ in way}
+
+
+def _add_decisions(
+    sides: Sequence[Side], stretches: Iterable[Stretch], answers: Sequence[JournalEntry]
+) -> None:
+    """What people (or the clock) decided on the way: of an approval node its step is done; in code the answer is journalled."""
+    runs = {run_id for run_id, _, _ in stretches}
     decided = Approval.objects.filter(
         run__in=runs, status__in=(ApprovalStatus.DECIDED, ApprovalStatus.EXPIRED)
     )
-    places = done | journalled
-    for approval in queries.with_votes(decided).order_by("closed_at", "id"):
-        place = (approval.run_id, approval.branch, approval.address)
-        if place in (places if approval.name else done):
-            side.decisions.append(approval)
+    found = list(queries.with_votes(decided).order_by("closed_at", "id"))
+    for side in sides:
+        done = {(step.run_id, step.branch, step.address) for step in side.steps.values()}
+        answered = {
+            (row.run_id, row.branch, row.address)
+            for row in answers
+            if _is_on(side, row, row.after, inclusive=False)
+        }
+        for approval in found:
+            place = (approval.run_id, approval.branch, approval.address)
+            if place in (done | answered if approval.name else done):
+                side.decisions.append(approval)
 
 
-def _add_usage(side: Side) -> None:
+def _add_usage(sides: Sequence[Side]) -> None:
     """What the steps on the way used, and the calls of those that are under way."""
-    places = {(step.run_id, step.branch, step.address) for step in side.steps.values()}
-    places |= {(call.run_id, call.branch, call.address) for call in side.calls.values()}
-    runs = {run_id for run_id, _, _ in places}
+    used = {id(side): _places(side) for side in sides}
+    runs = {run_id for places in used.values() for run_id, _, _ in places}
     rows = Usage.objects.filter(run__in=runs)
     for run_id, branch, address, spent in queries.spent_by_place(rows, "run_id", "branch", "address"):
-        if (run_id, branch, address) in places:
-            side.usage.add(spent)
+        for side in sides:
+            if (run_id, branch, address) in used[id(side)]:
+                side.usage.add(spent)
+
+
+def _places(side: Side) -> set[tuple[uuid.UUID, int, str]]:
+    rows: list[Step | JournalEntry] = [*side.steps.values(), *side.calls.values()]
+    return {(row.run_id, row.branch, row.address) for row in rows}
 
 
 def _apart(steps: Mapping[str, Step], common: Iterable[str]) -> list[Step]:

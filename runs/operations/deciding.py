@@ -57,7 +57,8 @@ EDITED: Final = "edited"  # why an approval closed whose edit is checked again
 class Answer:
     """One person's answer to one approval, for the version and digest that was on the screen.
 
-    link: the signed link that they came by; the answer uses it up.
+    link: the signed link that they came by; the answer uses it up. reasons: chosen of those that the node offers; they
+    come before the comment, and before the message of whatever is rejected or answered.
     """
 
     approval_id: uuid.UUID | str
@@ -66,6 +67,20 @@ class Answer:
     decisions: Sequence[ActionDecision]
     comment: str = ""
     link: str = ""
+    reasons: Sequence[str] = ()
+
+    def worded(self, options: Mapping[str, Json]) -> Answer:
+        """With the reasons in its texts. Raises `Unprocessable` for one that the approval does not offer."""
+        if not self.reasons:
+            return self
+        decisions = [
+            replace(one, message=rules.worded(self.reasons, one.message, options=options))
+            if one.type in ("reject", "respond")
+            else one
+            for one in self.decisions
+        ]
+        comment = rules.worded(self.reasons, self.comment, options=options)
+        return replace(self, decisions=decisions, comment=comment, reasons=())
 
     @property
     def request_digest(self) -> str:
@@ -265,6 +280,7 @@ def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Dec
     approval = Approval.objects.select_for_update(no_key=True).get(pk=_approval_id(answer), run=run)
     keep_time(run, approval, moment)
     seat = policies.check_decide(actor, run, approval)
+    answer = answer.worded(approval.options)
     answer = replace(answer, decisions=whole_decisions(actor, run, approval, answer.decisions))
     if _was_said(actor, approval, answer, votes := votes_on(approval)):
         return Decided(approval, run, replayed=True)

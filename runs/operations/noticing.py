@@ -27,9 +27,14 @@ def mark_read(*, actor: Actor, up_to: int, only: int | None = None) -> int:
         return mine.update(read_at=store.now())
 
 
-def set_preference(*, actor: Actor, app: Sequence[str], mail: Sequence[str], digest: bool) -> Preference:
-    """Say what one wants to hear in this project: in the app, and by mail, at once or together once a day."""
-    told = _told(app, mail, digest)
+def set_preference(
+    *, actor: Actor, app: Sequence[str], mail: Sequence[str], digest: bool, hour: int = 7
+) -> Preference:
+    """Say what one wants to hear in this project: in the app, and by mail, at once or together once a day.
+
+    hour: of the day, from 0 to 23, on one's own clock.
+    """
+    told = _told(app, mail, digest, hour)
     with verb(actor, "set_preference", actor.user.username):
         policies.check_preference(actor)
         return _store(actor, told, user=actor.user)
@@ -43,10 +48,10 @@ def drop_preference(*, actor: Actor) -> None:
 
 
 def set_project_preference(
-    *, actor: Actor, app: Sequence[str], mail: Sequence[str], digest: bool
+    *, actor: Actor, app: Sequence[str], mail: Sequence[str], digest: bool, hour: int = 7
 ) -> Preference:
-    """Say what people of the project hear who have said nothing themselves."""
-    told = _told(app, mail, digest)
+    """Say what people of the project hear who have said nothing themselves. hour: of the day, on the clock of UTC."""
+    told = _told(app, mail, digest, hour)
     said = f"in the app: {', '.join(app) or 'nothing'}; by mail: {', '.join(mail) or 'nothing'}"
     with administration(
         actor,
@@ -58,14 +63,17 @@ def set_project_preference(
         return _store(actor, told, user=None)
 
 
-def _told(app: Sequence[str], mail: Sequence[str], digest: bool) -> dict[str, Any]:
+def _told(app: Sequence[str], mail: Sequence[str], digest: bool, hour: int) -> dict[str, Any]:
     unknown = sorted({*app, *mail} - set(TOPICS))
     if unknown:
         raise BadRequest(Told("Topics are {choices}.", choices=", ".join(TOPICS)), unknown=unknown)
+    if not 0 <= hour <= 23:
+        raise BadRequest("An hour of the day is from 0 to 23.")
     return {
         "app": [topic for topic in TOPICS if topic in app],
         "mail": [topic for topic in TOPICS if topic in mail],
         "digest": digest,
+        "hour": hour,
     }
 
 

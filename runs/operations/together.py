@@ -1,14 +1,18 @@
-"""Several approvals that ask the same, and risk little, decided with one word.
+"""Several approvals at once: decided with one word, or claimed, released and snoozed.
 
-All are looked at before one is stored: if any cannot be decided so, none is. Then each is decided in a transaction of its own,
-with the version and digest that were on the screen; whoever was faster with one of them is named in its result.
+Decided are those that ask the same, and risk little. All are looked at before one is stored: if any cannot be decided
+so, none is. Then each is decided in a transaction of its own, with the version and digest that were on the screen;
+whoever was faster with one of them is named in its result.
+Who works on what decides nothing, so there each is done by itself at once, and what is refused holds up no other.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import Final
 
 from runs import policies, store
@@ -18,13 +22,14 @@ from runs.engine.canonical import Json
 from runs.engine.status import ApprovalEvent
 from runs.errors import BadRequest, HitlError, NotAlike, NotFound, NothingDecided, RiskTooHigh, Told
 from runs.models import Approval
-from runs.operations import deciding
+from runs.operations import attending, deciding
 from runs.operations.deciding import Answer
 from runs.operations.door import as_uuid
 from runs.policies import Actor
 
 AT_ONCE: Final = 100
 WORDS: Final = ("approve", "reject")
+WORKING: Final = ("assign", "unassign", "snooze")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,34 @@ def decide_together(
     return Together([_do(actor, one, found, word=word, comment=comment) for one in chosen], dry=False)
 
 
+def attend_together(
+    *, actor: Actor, approval_ids: Sequence[uuid.UUID | str], do: str, until: datetime | None = None
+) -> Together:
+    """Claim (assign), release (unassign) or snooze several approvals, each in a transaction of its own: a result per item.
+
+    until: when what is snoozed is shown again; None shows it now. Each is refused as `assign`, `unassign` and `snooze` do.
+    """
+    if do not in WORKING:
+        raise BadRequest(f"Several approvals at once: {', '.join(WORKING)}; not {do!r:.50}.")
+    _check_number(approval_ids)
+    verbs: dict[str, Callable[..., Approval]] = {
+        "assign": attending.assign,
+        "unassign": attending.unassign,
+        "snooze": partial(attending.snooze, until=until),
+    }
+    return Together([_attend(actor, one, verbs[do]) for one in approval_ids], dry=False)
+
+
+def _attend(actor: Actor, approval_id: uuid.UUID | str, verb: Callable[..., Approval]) -> Result:
+    try:
+        return Result(str(approval_id), verb(actor=actor, approval_id=approval_id))
+    except HitlError as error:
+        known = Approval.objects.select_related("run", "assignee").filter(
+            project=actor.project, pk=as_uuid(approval_id)
+        )
+        return Result(str(approval_id), known.first() if actor.roles else None, error=error)
+
+
 def refusal_of(item: Result) -> dict[str, Json]:
     assert item.error is not None
     return {"approval": item.approval_id, "code": item.error.code, "detail": item.error.detail}
@@ -122,9 +155,13 @@ def _check(chosen: Sequence[Chosen], word: str) -> None:
                 word=word,
             )
         )
-    if not 1 <= len(chosen) <= AT_ONCE:
-        raise BadRequest(Told("From 1 to {at_once} approvals are decided together.", at_once=AT_ONCE))
-    if len({str(one.approval_id) for one in chosen}) != len(chosen):
+    _check_number([one.approval_id for one in chosen])
+
+
+def _check_number(ids: Sequence[uuid.UUID | str]) -> None:
+    if not 1 <= len(ids) <= AT_ONCE:
+        raise BadRequest(Told("Choose from 1 to {at_once} approvals.", at_once=AT_ONCE))
+    if len({str(one) for one in ids}) != len(ids):
         raise BadRequest("An approval is named twice.")
 
 

@@ -1,7 +1,7 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
 (`committing`; `rows` has the statements), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run
-(`reading`, `headers`, `surroundings`), what the sweeper looks for (`due`, `children`, `keeper`), who stands in line (`lines`),
-and the outbox (`outbox` fills it, `deliveries` empties it). Statements that are hot or big go through `prepared`.
+(`reading`, `headers`, `surroundings`, `ways`), what the sweeper looks for (`due`, `children`, `keeper`), who stands in line
+(`lines`), and the outbox (`outbox` fills it, `deliveries` empties it). Statements that are hot or big go through `prepared`.
 
 Lock order, everywhere: limits, then run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
@@ -140,6 +140,7 @@ from runs.store.versions import (
     was_migrated,
 )
 from runs.store.waits import add_signal, answered, free_signals, open_waits, waiting_steps
+from runs.store.ways import Edge, Ways, ways_taken
 from runs.store.weights import PATCH_OVERHEAD, Weights
 
 __all__ = [
@@ -157,6 +158,7 @@ __all__ = [
     "ClaimedUndo",
     "Code",
     "Committed",
+    "Edge",
     "Handed",
     "Header",
     "Held",
@@ -167,6 +169,7 @@ __all__ = [
     "SnapshotDue",
     "Tried",
     "Use",
+    "Ways",
     "Weights",
     "Writer",
     "add_attachment",
@@ -282,4 +285,5 @@ __all__ = [
     "waiting_steps",
     "wake_all",
     "was_migrated",
+    "ways_taken",
 ]

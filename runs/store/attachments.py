@@ -79,11 +79,14 @@ def add_attachment(
 def open_content(content: Content) -> Any:
     """The file, to be read in pieces and closed. Raises `AttachmentNotStored` where the storage does not give it."""
     try:
-        return storages[STORAGE].open(content.path)
+        opened = storages[STORAGE].open(content.path)
+        # A bucket is asked for the bytes now, while there still is an answer to put the failure in.
+        opened.seek(0)
     except Exception as error:  # each storage has errors of its own
         raise AttachmentNotStored(
             Told("The storage does not give the file: {name}.", name=type(error).__name__)
         ) from error
+    return opened
 
 
 def unused_contents() -> QuerySet[Content]:

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from runs.engine import telling
-from runs.models import Attempt, Delivery, Endpoint, Message
+from runs.models import Attempt, Delivery, Endpoint, Message, Preference
 from runs.models.delivery import CANCELLED, PENDING
 from runs.store.connection import now
 
@@ -165,9 +165,8 @@ _DIGEST: Final = """
       UPDATE runs_preference SET digested_at = now()
       WHERE id IN (
         SELECT id FROM runs_preference
-        WHERE digest AND digested_at < make_interval(hours => %(hour)s)
-          + date_trunc('day', (now() - make_interval(hours => %(hour)s)) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC'
-        ORDER BY id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+        WHERE id = ANY(%(due)s) AND digest AND digested_at < %(before)s
+        ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
       )
       RETURNING user_id, project_id
     ), taken AS (
@@ -193,9 +192,19 @@ _DIGEST: Final = """
 """
 
 
-def gather_digests(*, hour: int, limit: int = 200) -> int:
-    """Put together what waits for a daily mail, for those whose hour has come since their last one. One statement."""
+def gather_digests(*, limit: int = 200) -> int:
+    """Put together what waits for a daily mail, for those whose hour has come since their last one. Two statements."""
+    daily = (
+        Preference.objects.filter(digest=True).select_related("user").annotate(moment=Now()).order_by("pk")
+    )
+    due = [row for row in daily if row.digested_at < row.hour_before(row.moment)][:limit]
+    if not due:
+        return 0
+    told: dict[str, Any] = {
+        "due": [row.pk for row in due],
+        "before": max(row.hour_before(row.moment) for row in due),
+    }
     with connection.cursor() as cursor:
-        cursor.execute(_DIGEST, {"hour": hour, "limit": limit})
+        cursor.execute(_DIGEST, told)
         made: int = cursor.rowcount
     return made

@@ -44,18 +44,26 @@ class Unused(UserWarning):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One person's answer. args: other arguments of the only action, or by action key if there are several."""
+    """One person's answer. args: other arguments of the only action, or by action key if there are several. reasons: chosen of
+    those that the node offers."""
 
     type: str
     args: Mapping[str, Any] | None = None
     text: str = ""
     by: str = ""
     each: Mapping[str, Said] = field(default_factory=dict)
+    reasons: Sequence[str] = ()
 
 
-def approve(*, args: Mapping[str, Any] | None = None, comment: str = "", by: str = "") -> Said:
+def approve(
+    *,
+    args: Mapping[str, Any] | None = None,
+    comment: str = "",
+    by: str = "",
+    reasons: Sequence[str] = (),
+) -> Said:
     """Approve; with `args` (those that change are enough) an edit."""
-    return Said("edit" if args is not None else "approve", args, comment, by)
+    return Said("edit" if args is not None else "approve", args, comment, by, reasons=reasons)
 
 
 def edit(args: Mapping[str, Any] | None = None, /, *, comment: str = "", by: str = "", **more: Any) -> Said:
@@ -63,8 +71,9 @@ def edit(args: Mapping[str, Any] | None = None, /, *, comment: str = "", by: str
     return Said("edit", {**(args or {}), **more}, comment, by)
 
 
-def reject(comment: str = "", *, by: str = "") -> Said:
-    return Said("reject", None, comment, by)
+def reject(comment: str = "", *, by: str = "", reasons: Sequence[str] = ()) -> Said:
+    """reasons: of those that the approval offers (`reasons=`); what is written comes after them."""
+    return Said("reject", None, comment, by, reasons=reasons)
 
 
 def respond(message: str, *, by: str = "") -> Said:
@@ -208,6 +217,7 @@ def _vote(world: World, approval: ApprovalRow, said: Said) -> None:
         votes = world.book.find(VoteRow, approval=approval.id)
         by = said.by or _somebody(world, approval, votes)
         _check_asked(world, approval, by)
+        said = replace(said, text=rules.worded(said.reasons, said.text, options=approval.options))
         decisions = _decisions(approval, said)
         request = canonical.digest([*(decision.as_dict() for decision in decisions), said.text])
         mine = [vote for vote in votes if vote.user == by and vote.version == approval.version]

@@ -1,15 +1,37 @@
-"""A file of a run, at an address of its own: a browser draws it as an image, or saves it, and runs nothing of it."""
+"""Files of a run: given on its page, and each at an address of its own, where a browser draws it as an image, or saves it, and
+runs nothing of it.
+"""
 
 from __future__ import annotations
 
 from uuid import UUID
 
 from django.http import FileResponse
+from django.urls import reverse
 
-from runs import attached
+from runs import attached, operations
+from runs.errors import Problem, Unprocessable
+from runs.web import run_parts, uploads
 from runs.web.door import Request, page
+from runs.web.sheet import Done, forms
 
 
 @page()
 def show(request: Request, attachment_id: UUID) -> FileResponse:
     return attached.served(attached.one(request.actor, attachment_id))
+
+
+@forms(run_parts.data_page)
+def attach(request: Request, run_id: UUID) -> Done:
+    file = uploads.only_file(request)
+    if file is None:
+        told = "Choose a file first."
+        raise Unprocessable(told, errors=[Problem("/file", "missing", told)])
+    made = operations.attach(
+        actor=request.actor,
+        run_id=run_id,
+        name=file.name or "",
+        body=file.read(),
+        type=file.content_type,
+    )
+    return Done(f"{made.name} is a file of this run.", reverse("run-data", args=[run_id]) + "#attachments")

@@ -86,15 +86,16 @@ class CallDifference:
 @page()
 def compare(request: Request, run_id: UUID) -> HttpResponse:
     """Without script: a form in the address that names both sides."""
-    run = queries.run(request.actor.project.pk, run_id)
     left = At(checkpoint=_number(request, "checkpoint"), branch=_number(request, "branch"))
     right = At(_run_named(request), _number(request, "other_checkpoint"), _number(request, "other_branch"))
     if right == At():
         left, right = operations.compared_with(actor=request.actor, run_id=run_id, left=left), left
     found = operations.compare(actor=request.actor, run_id=run_id, left=left, right=right)
+    run = found.run
     before, after = sights.compared(found.left, found.right, request.actor)
-    branches, _ = queries.branches_of(run.pk)
-    now, live = store.now(), queries.live({found.left.run.pk, found.right.run.pk})
+    branches = queries.branches_by_number(run.pk)
+    going = {side.run.pk for side in (found.left, found.right) if not side.run.is_terminal}
+    now, live = store.now(), queries.live(going)
     shown = {
         "run": run,
         "branches": branches if len(branches) > 1 else [],

@@ -212,7 +212,7 @@ def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpR
 
 def _decisions(request: Request) -> list[ActionDecision]:
     """One button for the only action, or a choice for each of several."""
-    reason = _reason(request)
+    reason = request.POST.get("reason", "")
     chosen = {
         name.removeprefix("decision:"): request.POST.get(name, "")
         for name in request.POST
@@ -226,12 +226,6 @@ def _decisions(request: Request) -> list[ActionDecision]:
         ActionDecision(key, kind, None, reason if kind in ("reject", "respond") else "")
         for key, kind in chosen.items()
     ]
-
-
-def _reason(request: Request) -> str:
-    """The reasons that were chosen, and what was typed."""
-    told = [*request.POST.getlist("preset"), request.POST.get("reason", "")]
-    return ". ".join(part for part in told if part.strip())
 
 
 def _check_seen(request: Request, approval: Approval, decisions: list[ActionDecision]) -> None:
@@ -253,8 +247,9 @@ def _send(request: Request, approval: Approval, decisions: list[ActionDecision])
         number(request.POST.get("version")),
         request.POST.get("digest") or None,
         decisions,
-        _reason(request),
+        request.POST.get("reason", ""),
         request.POST.get("link", ""),
+        request.POST.getlist("preset"),
     )
     [decided] = operations.decide(actor=request.actor, answers=[answer])
     messages.success(request, _said(decided), extra_tags=reverse("approval", args=[approval.pk]))
@@ -344,7 +339,6 @@ def _card_context(
         **listed,
         "files": attached.of_run(request.actor, approval.run),
         "onlookers": inbox.onlookers(request).get(approval.pk, []),
-        "form_token": once.token(request),
     }
     if error is not None:
         wanted = request.POST.get("decision", "")

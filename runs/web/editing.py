@@ -196,7 +196,7 @@ def drawn_anew(post: Post) -> dict[str, str] | None:
 
 def parsed(text: str) -> filling.Read:
     try:
-        return filling.Read(canonical.parse(text), [])
+        return filling.Read(canonical.parse(text, limit=canonical.STATE_LIMIT), [])
     except InvalidJson as error:
         return filling.Read({}, error.errors)
 

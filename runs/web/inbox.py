@@ -11,10 +11,11 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from runs import dispatch, inboxes, queries, saved, sights, workflows
+from runs import dispatch, inboxes, policies, queries, saved, sights, workflows
 from runs.inboxes import Wanted, asked
 from runs.live import onlooking
 from runs.web import once, queue
+from runs.web.attending import SNOOZES
 from runs.web.door import Request, page
 from runs.web.queue import Found, Place
 
@@ -46,7 +47,6 @@ def live(request: Request, context: dict[str, Any]) -> HttpResponse:
 def desk(request: Request, **card: Any) -> HttpResponse:
     """List and pane, with the card if there is one; for htmx only them, with the title, the counts and what is said."""
     everything = {
-        "form_token": once.token(request),
         "mark": mark(request.actor.project.pk),
         **(card or listed(request)),
     }
@@ -83,12 +83,13 @@ def listed(request: Request, *, current: UUID | None = None) -> dict[str, Any]:
         url=reverse("inbox"),
         current=current,
         operator="operator" in request.actor.roles,
+        answers=policies.can_answer(request.actor),
         names={
             "workflow": sorted({flow.name for flow in workflows.every()}),
             "team": asked(request.actor).teams,
         },
     )
-    return {"queue": built, "now": found.now}
+    return {"queue": built, "now": found.now, "snoozes": SNOOZES, "form_token": once.token(request)}
 
 
 def _found(request: Request, place: Place) -> Found:

@@ -112,10 +112,12 @@ def of_project(request: Request) -> Done:
 
 
 def _wanted(request: Request) -> dict[str, Any]:
+    hour = number(request.POST.get("hour"))
     return {
         "app": request.POST.getlist("app"),
         "mail": request.POST.getlist("mail"),
         "digest": request.POST.get("when") == "daily",
+        "hour": 7 if hour is None else hour,
     }
 
 
@@ -135,6 +137,7 @@ def _hearing(
             for name, words in TOPICS.items()
         ],
         "daily": told.digest,
+        "hours": [(hour, hour == told.hour) for hour in range(24)],
         "mails": settings.HITL_MAIL,
         "address": request.user.email,
         "own": own,

@@ -1,8 +1,8 @@
 """The workflow of a run as a picture: nodes in layers from left to right, with what the run has done of each. Pure.
 
-Which node stands above which is igraph's choice (Sugiyama: as few crossings as it finds). It is given the layers, and a
-vertex of its own in each layer that an edge only passes through, so that no line runs behind a node. Edges that close a
-loop are drawn below everything, from right to left. Lengths are pixels; the page scales the whole.
+An edge has a place of its own in each layer that it only passes through, so that no line runs behind a node; in which row what
+stands, `straight` says. Edges that close a loop are drawn below everything, from right to left. Lengths are pixels; the page
+scales the whole.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-import igraph
 from django.utils.translation import gettext
 
-from runs.engine import END, START, Workflow
+from runs.engine import END, Workflow
 from runs.models import Approval, Step, Wait
 from runs.queries import votes_of
 from runs.templatetags import codes, words
 from runs.tongue import Words
-from runs.web import sentence, signs
+from runs.web import sentence, signs, straight, ways
+from runs.web.straight import Edge
 
 WIDTH: Final = 148
 HEIGHT: Final = 42
@@ -36,7 +36,6 @@ NAME_ROOM: Final = 17  # letters that fit into a node
 SAID_ROOM: Final = 20
 LETTER: Final = 6  # how wide one of a wire's label is
 URGENCY: Final = ("executing", "waiting", "ready")  # of several live steps of a node, what it is said to do
-Edge = tuple[str, str]
 Point = tuple[float, float]
 
 
@@ -78,6 +77,7 @@ class Wire:
     label: str = ""
     label_x: float = 0.0
     label_y: float = 0.0
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,27 +148,49 @@ class Places:
         return max([*(y for _, y in self.at.values()), *passed]) + HEIGHT / 2 + ROOM_FOR_END
 
 
-def build(workflow: Workflow, tallies: Mapping[str, Tally], *, ended: bool) -> Picture:
-    """tallies: by node; nodes without one have not been come to. ended: whether the run has come to its end."""
+def build(
+    workflow: Workflow,
+    tallies: Mapping[str, Tally],
+    *,
+    ended: bool,
+    taken: Mapping[Edge, int] | None = None,
+) -> Picture:
+    """tallies: by node; nodes without one have not been come to. ended: whether the run has come to its end. taken: how often
+    each edge was taken; None where nobody knows, then those between visited nodes count."""
     places = places_of(workflow)
     nodes = {name: tallies.get(name, Tally()) for name in places.at}
-    been = {name for name, tally in nodes.items() if tally.visits}
+    counts = _guessed(places, nodes) if taken is None else taken
     lowest = places.lowest
-    wires = [_wire(places, edge, been=set(edge) <= been) for edge in places.routes]
-    for turn, (source, header) in enumerate(places.loops):
+    wires = [_wire(places, edge, counts.get(edge, 0)) for edge in places.routes]
+    for turn, edge in enumerate(places.loops):
         below = lowest + LOOP_EVERY * (turn + 1)
-        again = nodes[header].visits > 1 and source in been
-        wires.append(_loop(places, (source, header), below, been=again))
+        wires.append(_loop(places, edge, below, counts.get(edge, 0)))
     return Picture(
         width=max(x for x, _ in places.at.values()) + WIDTH / 2 + ROOM_FOR_END + EDGE,
         height=lowest + LOOP_EVERY * len(places.loops) + EDGE,
-        shapes=[_shape(workflow, name, tally, places.at[name]) for name, tally in nodes.items()],
+        shapes=[_shape(workflow, name, tally, places.at[name], counts) for name, tally in nodes.items()],
         wires=wires,
-        exits=[_exit_of(workflow, places, name, been=ended and name in been) for name in places.exits],
+        exits=[
+            _exit_of(workflow, places, name, been=ended and _left_by(workflow, name, nodes[name], taken))
+            for name in places.exits
+        ],
         title=gettext("{workflow}, version {version}: {said_of_all}").format(
             workflow=workflow.name, version=workflow.version, said_of_all=_said_of_all(nodes)
         ),
     )
+
+
+def _guessed(places: Places, nodes: Mapping[str, Tally]) -> dict[Edge, int]:
+    been = {name for name, tally in nodes.items() if tally.visits}
+    again = [(source, header) for source, header in places.loops if nodes[header].visits > 1]
+    return {edge: 1 for edge in [*places.routes, *again] if set(edge) <= been}
+
+
+def _left_by(workflow: Workflow, name: str, tally: Tally, taken: Mapping[Edge, int] | None) -> bool:
+    """Whether a run that has ended came to its end after this node: once it did not go on to another."""
+    if taken is None:
+        return tally.visits > 0
+    return tally.visits > sum(taken.get((name, target), 0) for target in workflow.graph.successors[name])
 
 
 @lru_cache(maxsize=256)
@@ -177,7 +199,7 @@ def places_of(workflow: Workflow) -> Places:
     edges, loops = _edges(workflow)
     layers = _layers(workflow, edges)
     chains = {edge: _through(edge, layers) for edge in edges}
-    rows = _heights(_rows(layers, chains), nodes=layers)
+    rows = _heights(straight.rows(layers, chains), nodes=layers)
     at = {name: _point(layer, rows[name]) for name, layer in layers.items()}
     routes = {
         edge: [_point(layer, rows[step]) for layer, step in enumerate(chain[1:-1], start=layers[edge[0]] + 1)]
@@ -192,15 +214,8 @@ def places_of(workflow: Workflow) -> Places:
 
 def _edges(workflow: Workflow) -> tuple[list[Edge], list[Edge]]:
     """The edges that lead on, and those that close a loop, between nodes only."""
-    graph = workflow.graph
-    every = [
-        (source, target)
-        for source, targets in graph.successors.items()
-        if source != START
-        for target in targets
-        if target != END
-    ]
-    return [edge for edge in every if edge not in graph.back], [edge for edge in every if edge in graph.back]
+    every, back = ways.edges_of(workflow), workflow.graph.back
+    return [edge for edge in every if edge not in back], [edge for edge in every if edge in back]
 
 
 def _layers(workflow: Workflow, edges: Sequence[Edge]) -> dict[str, int]:
@@ -225,31 +240,6 @@ def _through(edge: Edge, layers: Mapping[str, int]) -> list[str]:
     return [source, *(f"{source}\n{target}\n{layer}" for layer in passed), target]
 
 
-def _rows(layers: Mapping[str, int], chains: Mapping[Edge, list[str]]) -> dict[str, float]:
-    """The row of everything in its layer, from 0."""
-    depth = dict(layers)
-    for (source, _), chain in chains.items():
-        depth |= {name: layers[source] + place for place, name in enumerate(chain) if name not in layers}
-    names = list(depth)
-    number = {name: place for place, name in enumerate(names)}
-    links = [(number[a], number[b]) for chain in chains.values() for a, b in pairwise(chain)]
-    graph = igraph.Graph(n=len(names), edges=links, directed=True)
-    drawn = graph.layout_sugiyama(layers=[depth[name] for name in names], hgap=1, vgap=1)
-    rows = _apart({name: drawn[place][0] for name, place in number.items()}, depth)
-    first = min(rows.values(), default=0.0)
-    return {name: row - first for name, row in rows.items()}
-
-
-def _apart(rows: Mapping[str, float], depth: Mapping[str, int]) -> dict[str, float]:
-    """A row each within a layer: in rare graphs igraph puts two of a layer closer than it was asked to."""
-    found: dict[str, float] = {}
-    last: dict[int, float] = {}
-    for name in sorted(rows, key=rows.__getitem__):
-        layer = depth[name]
-        found[name] = last[layer] = max(rows[name], last.get(layer, rows[name] - 1) + 1)
-    return found
-
-
 def _heights(rows: Mapping[str, float], *, nodes: Iterable[str]) -> dict[str, float]:
     """Pixels from the top for each row: full height between nodes, little between lines that only pass."""
     thick = {rows[name] for name in nodes}
@@ -267,8 +257,9 @@ def _point(layer: int, height: float) -> Point:
 # ---- what is drawn
 
 
-def _shape(workflow: Workflow, name: str, tally: Tally, at: Point) -> Shape:
+def _shape(workflow: Workflow, name: str, tally: Tally, at: Point, counts: Mapping[Edge, int]) -> Shape:
     x, y = at
+    targets = [target for target in workflow.graph.successors[name] if target != END]
     return Shape(
         name=name,
         label=_short(name, NAME_ROOM),
@@ -278,7 +269,7 @@ def _shape(workflow: Workflow, name: str, tally: Tally, at: Point) -> Shape:
         x=x - WIDTH / 2,
         y=y - HEIGHT / 2,
         visits=tally.visits,
-        leads_to=words.listing([target for target in workflow.graph.successors[name] if target != END], "or"),
+        leads_to=words.listing([target + _times(counts.get((name, target), 0)) for target in targets], "or"),
     )
 
 
@@ -302,7 +293,17 @@ def _exit_of(workflow: Workflow, places: Places, name: str, *, been: bool) -> Ex
     return Exit(f"M{aside:g} {foot:g}v{drop}", aside, foot + drop + END_RADIUS, title, been)
 
 
-def _wire(places: Places, edge: Edge, *, been: bool) -> Wire:
+def _times(count: int) -> str:
+    return f" {count:,}×" if count > 1 else ""
+
+
+def _told(places: Places, edge: Edge, count: int) -> tuple[str, str]:
+    """What stands at an edge, and what it says to who points at it."""
+    label = places.labels.get(edge, "") + _times(count)
+    return label.strip(), f"{edge[0]} to {edge[1]}: {words.some(count, 'time') if count else 'not taken'}"
+
+
+def _wire(places: Places, edge: Edge, count: int) -> Wire:
     """Curves from layer to layer; level through the layers that are only passed."""
     (from_x, from_y), (x, y) = places.at[edge[0]], places.at[edge[1]]
     start = (from_x + WIDTH / 2, from_y)
@@ -313,16 +314,17 @@ def _wire(places: Places, edge: Edge, *, been: bool) -> Wire:
         here = (px + WIDTH / 2, py)
     goal = (x - WIDTH / 2 - 6, y)
     first = (places.routes[edge] or [places.at[edge[1]]])[0]
-    label = places.label(edge)
+    label, title = _told(places, edge, count)
     # A long label goes on between the rows, not under the node that its wire leaves.
     half = max(BETWEEN_LAYERS, len(label) * LETTER) / 2
     return Wire(
         path=path + _curve(here, goal),
         head=f"M{goal[0] + 6:g} {y:g}l-7-4v8z",
-        been=been,
+        been=count > 0,
         label=label,
         label_x=start[0] + half,
         label_y=(start[1] + first[1]) / 2 - 4,
+        title=title,
     )
 
 
@@ -331,19 +333,21 @@ def _curve(start: Point, end: Point) -> str:
     return f"C{middle:g} {start[1]:g} {middle:g} {end[1]:g} {end[0]:g} {end[1]:g}"
 
 
-def _loop(places: Places, edge: Edge, below: float, *, been: bool) -> Wire:
+def _loop(places: Places, edge: Edge, below: float, count: int) -> Wire:
     """Out of the bottom of a node, back below everything, into the bottom of the loop's first."""
     (from_x, from_y), (to_x, to_y) = places.at[edge[0]], places.at[edge[1]]
     out, into = from_x + 14, to_x - 14
     foot = to_y + HEIGHT / 2
+    label, title = _told(places, edge, count)
     path = f"M{out:g} {from_y + HEIGHT / 2:g}V{below - 8:g}a8 8 0 0 1 -8 8H{into + 8:g}a8 8 0 0 1 -8 -8V{foot + 6:g}"
     return Wire(
         path=path,
         head=f"M{into:g} {foot:g}l-4 7h8z",
-        been=been,
-        label=places.label(edge),
+        been=count > 0,
+        label=label,
         label_x=(out + into) / 2,
         label_y=below - 4,
+        title=title,
     )
 
 

@@ -103,6 +103,11 @@ class Place:
         return f"?{urlencode(told)}" if told else ""
 
     @property
+    def settled(self) -> Place:
+        """The same, without boxes before the rows."""
+        return replace(self, choosing=False)
+
+    @property
     def view(self) -> str:
         return STUCK if self.stuck else self.wanted.view
 
@@ -155,6 +160,16 @@ class Queue:
     first: str = ""
     url: str = ""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    answers: bool = False
+
+    @property
+    def choosable(self) -> bool:
+        """Whether there is something that this reader could do to several of the rows."""
+        return self.answers and bool(self.rows) and self.view != "decided"
+
+    @property
+    def current(self) -> Row | None:
+        return next((row for row in self.rows if row.current), None)
 
     @property
     def view(self) -> str:
@@ -247,8 +262,10 @@ def build(
     url: str,
     current: UUID | None = None,
     operator: bool = False,
+    answers: bool = False,
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> Queue:
+    """operator, answers: whether the reader sees the views of operators, and may answer approvals at all."""
     now = found.now
     rows = [
         _row(
@@ -272,6 +289,7 @@ def build(
         first=url + replace(place, after="").query if place.after else "",
         url=url,
         names=names or {},
+        answers=answers,
     )
 
 

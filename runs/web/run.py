@@ -13,12 +13,14 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from runs import operations, policies, queries, sights, tracing, workflows
+from runs import operations, policies, queries, sights, store, tracing, workflows
 from runs.engine import Workflow, canonical
+from runs.engine.lineage import Line
 from runs.engine.position import all_steps, every_conflict
 from runs.errors import HitlError
 from runs.models import Run, Wait
 from runs.queries import Live
+from runs.store import Ways
 from runs.web import (
     once,
     picture,
@@ -48,7 +50,8 @@ def _overview(request: Request, run_id: UUID, *, error: HitlError | None = None)
     live = live_of(seen)
     workflow = workflows.find(run.workflow, run.workflow_version)
     line = tracing.line_of(run)
-    done = {} if workflow is None else queries.visits_by_node(run.pk, line)
+    way = None if workflow is None else _way(workflow, run.pk, line)
+    done = {} if way is None else way.visits
     position = None if run.erased_at else queries.head_or_fault(run)[0]
     skipped = _skipped(workflow, list(done), position)
     failed = tracing.failed_steps(run) if run.status == "failed" else []
@@ -59,7 +62,9 @@ def _overview(request: Request, run_id: UUID, *, error: HitlError | None = None)
         "signals": _signals(request, run, live.waits),
         "mismatch": run_page.mismatch(run.error),
         "faults": run_page.faults([*failed, *live.steps]),
-        "picture": None if workflow is None else _picture(seen, workflow, live, done, skipped),
+        "picture": None
+        if workflow is None or way is None
+        else _picture(seen, workflow, live, way, skipped, position),
         "skipped": skipped,
         "conflicts": run_page.conflict_rows(
             [sights.conflict(found, sight) for found in every_conflict(position)] if position else []
@@ -69,18 +74,29 @@ def _overview(request: Request, run_id: UUID, *, error: HitlError | None = None)
     return draw(request, seen, "", shown, live=live, banner=of_error(error) if error else None)
 
 
+def _way(workflow: Workflow, run_id: UUID, line: Line) -> Ways:
+    joining = {name for edge in ways.joining(workflow) for name in edge}
+    return store.ways_taken(run_id, line, edges=ways.edges_of(workflow), joining=joining)
+
+
 def _picture(
-    seen: Seen, workflow: Workflow, live: Live, done: dict[str, dict[str, int]], skipped: Sequence[str]
+    seen: Seen,
+    workflow: Workflow,
+    live: Live,
+    way: Ways,
+    skipped: Sequence[str],
+    position: dict[str, Any] | None,
 ) -> picture.Picture:
     found = picture.tallies(
-        done,
+        way.visits,
         steps=live.steps,
         waits=live.waits,
         approvals=live.approvals,
         skipped=skipped,
         now=seen.now,
     )
-    return picture.build(workflow, found, ended=seen.run.status == "completed")
+    taken = ways.taken(workflow, way, position=position)
+    return picture.build(workflow, found, ended=seen.run.status == "completed", taken=taken)
 
 
 def _skipped(workflow: Workflow | None, visited: Sequence[str], head: dict[str, Any] | None) -> list[str]:

@@ -118,6 +118,9 @@ class AgainStep:
 # ---- what went wrong
 
 
+TOLD_APART: Final = ("journal_mismatch", "merge_conflict")  # with both sides
+
+
 def faults(steps: Iterable[Step]) -> list[Fault]:
     """What is wrong with steps that have failed or are tried again."""
     return [
@@ -130,7 +133,7 @@ def faults(steps: Iterable[Step]) -> list[Fault]:
             str(step.error.get("traceback", "")),
         )
         for step in steps
-        if step.error and step.error.get("code") != "journal_mismatch"
+        if step.error and step.error.get("code") not in TOLD_APART
     ]
 
 

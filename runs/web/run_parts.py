@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.urls import reverse
 
 from runs import attached, policies, queries, sights, store, tracing, workflows
 from runs.engine import canonical
 from runs.engine.redaction import Sight
+from runs.errors import HitlError
 from runs.models import Event, Run
 from runs.templatetags import pretty, words
 from runs.tracing import EventFilter
@@ -19,6 +21,7 @@ from runs.web import (
     branches,
     history,
     keeping,
+    once,
     run_page,
     timeline,
     viewer,
@@ -212,7 +215,11 @@ def others(request: Request, run_id: UUID) -> HttpResponse:
 
 @page()
 def data(request: Request, run_id: UUID) -> HttpResponse:
-    """What went in and came out, and how long all of it is kept."""
+    return data_page(request, run_id)
+
+
+def data_page(request: Request, run_id: UUID, *, error: HitlError | None = None) -> HttpResponse:
+    """What went in and came out, the files, and how long all of it is kept. error: why a file was not taken."""
     seen = look(request, run_id, whole=True)
     run = seen.run
     given, given_more = viewer.lines_of(_laid_out(run.input))
@@ -224,9 +231,19 @@ def data(request: Request, run_id: UUID) -> HttpResponse:
         "output_more": made_more,
         "error": pretty.lines(_without_traceback(run.error)) if run.error else None,
         "files": attached.of_run(request.actor, run),
+        "attach": _attach(request, run),
+        "not_attached": error.detail if error else "",
         "kept": keeping.of_run(request.actor, run),
     }
     return draw(request, seen, "data", shown)
+
+
+def _attach(request: Request, run: Run) -> dict[str, Any] | None:
+    """The form for a file: for who may give one, to a run that takes one; not among parts that are drawn together."""
+    together = request.htmx and request.htmx.target == "part"
+    if together or run.is_terminal or not policies.can_attach(request.actor, run):
+        return None
+    return {"limit": settings.HITL_ATTACHMENT_BYTES, "form_token": once.token(request)}
 
 
 @page()

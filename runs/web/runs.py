@@ -106,7 +106,7 @@ def index(request: Request) -> HttpResponse:
         "narrowed": bool(told),
         "save": f"{reverse('views')}?{urlencode({'page': 'runs', **told})}",
         "saved_of": "runs",
-        "verbs": signs.BULK,
+        "verbs": _verbs(request),
         "exports": _exports(at.which),
         "may_start": policies.can_submit(request.actor),
         "nothing": _nothing(at),
@@ -145,6 +145,11 @@ def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) ->
         if run.labels.get(name) != value  # a label says it already
     ]
     return {"run": run, "sentence": said, "node": at, "found_by": [*labels, *fields]}
+
+
+def _verbs(request: Request) -> dict[str, str]:
+    mine = policies.verbs_for_many(request.actor)
+    return {verb: word for verb, word in signs.BULK.items() if verb in mine}
 
 
 def _narrowing(which: RunFilter) -> dict[str, Any]:

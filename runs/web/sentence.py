@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils.translation import gettext
 
@@ -318,6 +319,13 @@ def _is_silent(step: Step, now: datetime) -> bool:
     return step.lease_until is not None and step.lease_until < now
 
 
+def _reason(error: dict[str, Any]) -> str:
+    """Why a run has failed. Of lanes in conflict the page shows both sides, so the key is enough."""
+    if error.get("code") == "merge_conflict":
+        return f"two lanes have written {error.get('key', 'the same key')}"
+    return str(error.get("message") or error.get("code") or "no reason was recorded")
+
+
 def _ended(run: Run, *, now: datetime) -> Sentence:
     sign = signs.RUN[run.status]
     if run.status == "completed" and run.finished_at:
@@ -330,7 +338,7 @@ def _ended(run: Run, *, now: datetime) -> Sentence:
     if run.status == "failed":
         error = run.error or {}
         where = f"{error['step']}: " if error.get("step") else ""
-        text = f"{where}{error.get('message', error.get('code', gettext('no reason was recorded')))}"
+        text = f"{where}{_reason(error)}"
         return Sentence(
             sign,
             text,

@@ -192,10 +192,13 @@
   }
 
   // Who works on it: nothing is decided by that, so one key is enough.
+  // Rows that are chosen come before the card that is open.
   function toWork(key) {
-    const way = one(`[data-work] [data-key="${key}"]`);
-    if (way) way.click();
-    return Boolean(way);
+    const way = one(`[data-chosen]:not([hidden]) [data-key="${key}"]:not(:disabled, [aria-disabled=true])`) || one(`[data-work] [data-key="${key}"]`);
+    if (!way) return false;
+    way.click();
+    if (way.tagName === "SUMMARY") one("button", way.parentElement).focus();
+    return true;
   }
 
   function openKeys() {
@@ -223,6 +226,9 @@
     a: () => toAnswer("a"),
     c: () => toWork("c"),
     w: () => toWork("w"),
+    u: () => toWork("u"),
+    z: () => toWork("z"),
+    d: () => toWork("d"),
     e: () => toAnswer("e"),
     r: () => toAnswer("r"),
     s: () => toAnswer("s"),

@@ -19,8 +19,16 @@
     const count = boxes().filter((box) => box.checked).length;
     const choosing = one("[data-rows]").classList.contains("choosing");
     bar.hidden = !choosing || !boxes().length;
-    if (!bar.hasAttribute("data-all")) one("button", bar).disabled = !count;
+    if (!bar.hasAttribute("data-all")) setEnabled(bar, count > 0);
     one("[data-said-chosen]", bar).textContent = count ? bar.dataset.wordSome.replace("{count}", count) : bar.dataset.wordNone;
+  }
+
+  function setEnabled(bar, on) {
+    for (const button of all("button", bar)) button.disabled = !on;
+    const menu = one("summary", bar);
+    if (!menu) return;
+    menu.setAttribute("aria-disabled", String(!on));
+    if (!on) menu.parentElement.open = false;
   }
 
   function choose(box, { range = false } = {}) {

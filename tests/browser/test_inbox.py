@@ -30,9 +30,16 @@ def test_rows_are_chosen_by_key_and_what_is_searched_is_found(site: Site, frida:
     expect(frida.locator("[data-chosen]")).to_contain_text("3 chosen")
     frida.keyboard.press("x")
     assert chosen(frida) == 2
-    frida.get_by_role("button", name="Decide together").click()
+    frida.get_by_role("button", name="Decide…").click()
     frida.wait_for_url("**/inbox/together/**")
     assert frida.url.count("only=") == 2
+    frida.goto("/inbox/?q=quinc")
+    for key in ("j", "x", "c"):
+        frida.keyboard.press(key)
+    expect(frida.locator("#toasts")).to_contain_text("You work on 1 approval")
+    for key in ("j", "x", "z", "Enter"):
+        frida.keyboard.press(key)
+    expect(frida.locator("#toasts")).to_contain_text("1 approval out of your list")
 
 
 def test_who_looks_is_told_live_and_so_is_that_they_have_left(site: Site, opens: Opens) -> None:

@@ -69,7 +69,7 @@ def test_two_checkpoints_far_apart_are_held_against_each_other_and_searched(
     olga.get_by_role("button", name="Look").click()
     expect(olga.locator(".found dt")).to_have_text("log.77")
     assert "against=990" in olga.url
-    olga.get_by_role("link", name="The checkpoint before").click()
+    olga.get_by_role("link", name="The one before").click()
     expect(olga.get_by_role("heading", name="What checkpoint 999 changed")).to_be_visible()
     olga.go_back()
     expect(olga.locator(".found dt")).to_have_text("log.77")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -78,6 +79,26 @@ def test_several_are_decided_together(house: House, define: Define) -> None:
     assert outsider.status in (403, 409)
 
 
+def test_several_are_claimed_and_what_is_refused_holds_up_no_other(house: House, define: Define) -> None:
+    pay_flow(define("pays"))
+    ids = [str(house.parked("pays", x=n)[1].pk) for n in range(3)]
+    frida, felix = api_of(house.frida), api_of(house.felix)
+    assert frida.post("approvals/attend", {"do": "assign", "approvals": ids[:1]}).status == 200
+    partly = felix.post("approvals/attend", {"do": "assign", "approvals": [*ids[:2], str(uuid4())]})
+    assert [(item["status"], item["code"]) for item in partly.body["items"]] == [
+        ("refused", "already_assigned"),
+        ("done", ""),
+        ("refused", "not_found"),
+    ]
+    later = (store.now() + timedelta(days=1)).isoformat()
+    snoozed = frida.post("approvals/attend", {"do": "snooze", "approvals": ids[:1], "until": later})
+    assert [item["status"] for item in snoozed.body["items"]] == ["done"]
+    assert frida.post("approvals/attend", {"do": "assign", "approvals": ids[:1] * 2}).status == 400
+    assert frida.post("approvals/attend", {"do": "assign", "approvals": []}).status == 400
+    viewer = api_of(house.vera).post("approvals/attend", {"do": "unassign", "approvals": ids})
+    assert [item["code"] for item in viewer.body["items"]] == ["forbidden"] * 3
+
+
 def test_people_are_away_and_come_back(house: House) -> None:
     frida = api_of(house.frida)
     now = store.now()
@@ -129,16 +150,18 @@ def test_people_and_projects_say_what_is_told(house: House, ada: Api) -> None:
         "app": ["asked", "decided", "ended", "failed"],
         "mail": ["asked", "failed"],
         "digest": False,
+        "hour": 7,
     }
     assert frida.get(path).body == {**everything, "standard": True}
-    of_all = {"app": ["asked"], "mail": ["ended"], "digest": True}
+    of_all = {"app": ["asked"], "mail": ["ended"], "digest": True, "hour": 18}
     assert ada.ask("PUT", f"project/{path}", of_all).body == {**of_all, "standard": False}
     assert frida.get(path).body == {**of_all, "standard": True}
-    mine = {"app": ["failed"], "mail": [], "digest": False}
+    mine = {"app": ["failed"], "mail": [], "digest": False, "hour": 0}
     assert frida.ask("PUT", path, mine).body == {**mine, "standard": False}
     assert api_of(house.felix).get(path).body == {**of_all, "standard": True}
     assert frida.ask("DELETE", path).body == {**of_all, "standard": True}
     assert frida.ask("PUT", path, {**mine, "app": ["gossip"]}).status == 400
+    assert frida.ask("PUT", path, {**mine, "hour": 24}).status in (400, 422)
     assert frida.ask("PUT", f"project/{path}", mine).code == "forbidden"
     assert frida.get(f"project/{path}").body == {**of_all, "standard": False}
     reads = api_of(house.frida, ["approvals:read"])

@@ -31,6 +31,7 @@ ON_RUN: list[tuple[str, str, Any]] = [
     ("GET", "runs/{id}", None),
     ("GET", "runs/{id}?wait=0", None),
     ("GET", "runs/{id}/history", None),
+    ("GET", "runs/{id}/export", None),
     ("GET", "runs/{id}/checkpoints", None),
     ("GET", "runs/{id}/checkpoints/0", None),
     ("GET", "runs/{id}/checkpoints/99", None),

@@ -123,4 +123,4 @@ def test_it_costs_the_same_queries_whatever_there_is(house: House, sold: None) -
         counts.add(len(caught))
         operations.rewind(actor=house.olga, run_id=run.pk, checkpoint=0, reason="x")
         sell(house, run)
-    assert counts == {17}
+    assert counts == {10}

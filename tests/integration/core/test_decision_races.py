@@ -8,10 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from runs import operations, store
+import pytest
+
+from runs import inboxes, operations, store
 from runs.engine import Workflow
 from runs.errors import AlreadyDecided, ApprovalClosed, HitlError, TimedOut
-from runs.models import Approval, Checkpoint, Event, Run, Step, Vote, Wait
+from runs.inboxes import Wanted
+from runs.models import Approval, Checkpoint, Event, Run, Step, User, Vote, Wait
+from runs.operations import deciding
 from tests.integration.core.conftest import House, history_is_whole, open_approval, pay_flow
 from tests.kit.racing import Contender, at_once, blocked, deadlocks, holding, in_order
 from tests.kit.waiting import until
@@ -220,3 +224,64 @@ def nothing_is_open(run: Run) -> bool:
     live = Step.objects.filter(run=run, status__in=["ready", "executing", "waiting"])
     waits = Wait.objects.filter(run=run, closed_at=None)
     return not (live.exists() or waits.exists() or Approval.objects.filter(run=run, status="open").exists())
+
+
+NEEDED_BY_OTHERS = (
+    "runs_user",
+    "runs_member",
+    "runs_project",
+    "runs_team",
+    "runs_workflowversion",
+    "runs_step",
+)
+
+
+def test_a_decision_under_way_holds_its_run_and_nothing_that_others_need(
+    house: House, define: Define, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C104: of people, projects and workflows it locks no row that an update would want, and of other runs none at all."""
+    guarded(define, [])
+    (run, approval), (other, asked) = house.parked("pay", x=1), house.parked("pay", x=2)
+    done, leave = threading.Event(), threading.Event()
+    go_on = deciding._go_on
+
+    def paused(locked: Run, *args: Any) -> None:
+        go_on(locked, *args)
+        if locked.pk == run.pk:
+            done.set()
+            assert leave.wait(60)
+
+    monkeypatch.setattr(deciding, "_go_on", paused)
+    decision = Contender(partial(house.answer, approval, "approve"))
+    assert done.wait(60)
+    try:
+        held = {table: locked_rows(table, run) for table in ("runs_run", "runs_approval", *NEEDED_BY_OTHERS)}
+        assert held.pop("runs_run") == (1, 0)
+        assert held.pop("runs_approval") == (1, 0)
+        assert {table: of_others for table, (_, of_others) in held.items()} == dict.fromkeys(held, 0)
+        assert house.answer(asked, "reject").error is None
+        User.objects.filter(pk=house.frida.user.pk).update(last_name="Frida")
+        assert house.submit("pay", x=3).status == "queued"
+        assert inboxes.page(house.project.pk, Wanted(), inboxes.asked(house.felix), limit=9).rows == [
+            approval
+        ]
+    finally:
+        leave.set()
+    assert decision.end().error is None
+    assert (house.work(run).status, house.work(other).status) == ("completed", "failed")
+
+
+def locked_rows(table: str, run: Run) -> tuple[int, int]:
+    """Rows that somebody who changes them would have to wait for: of this run, and of all else."""
+    mine = {"runs_run": "id = %(run)s", "runs_approval": "run_id = %(run)s", "runs_step": "run_id = %(run)s"}
+    of_run = mine.get(table, "false")
+    found = []
+    with store.own_connection() as looking, looking.transaction():
+        for which in (of_run, f"NOT ({of_run})"):
+            every = looking.execute(f"SELECT count(*) FROM {table} WHERE {which}", {"run": run.pk}).fetchone()
+            free = looking.execute(
+                f"SELECT 1 FROM {table} WHERE {which} FOR NO KEY UPDATE SKIP LOCKED", {"run": run.pk}
+            )
+            assert every is not None
+            found.append(every[0] - len(free.fetchall()))
+    return found[0], found[1]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pydantic import BaseModel
 
@@ -131,3 +132,62 @@ def test_an_erased_run_has_no_files(house: House, parked: tuple[Run, Approval], 
     client = client_of(house.olga)
     assert client.get(f"/attachments/{file}/").status_code == 404
     assert "/attachments/" not in client.get(f"/runs/{run.pk}/data/").text
+
+
+# ---- given on the page
+
+
+def send(client: Client, run: Run, body: bytes | None, name: str = "plan.txt") -> Any:
+    told = {} if body is None else {"file": SimpleUploadedFile(name, body, "text/plain")}
+    return client.post(f"/runs/{run.pk}/attach/", told)
+
+
+def test_who_may_gives_a_run_a_file_on_its_page_and_it_stands_there_at_once(
+    house: House, parked: tuple[Run, Approval], client_of: ClientOf
+) -> None:
+    run, _ = parked
+    olga = client_of(house.olga)
+    assert 'enctype="multipart/form-data"' in olga.get(f"/runs/{run.pk}/data/").text
+    sent = send(olga, run, b"the plan", name="../<plan>.txt")
+    assert (sent.status_code, sent.url) == (303, f"/runs/{run.pk}/data/#attachments")
+    shown = olga.get(f"/runs/{run.pk}/data/").text
+    assert "&lt;plan&gt;.txt" in shown
+    made = Attachment.objects.get(name="<plan>.txt")
+    with closing(olga.get(f"/attachments/{made.pk}/")) as answer:
+        assert answer.getvalue() == b"the plan"
+
+
+def test_why_a_file_is_not_taken_stands_at_the_form(
+    house: House,
+    parked: tuple[Run, Approval],
+    client_of: ClientOf,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, _ = parked
+    olga = client_of(house.olga)
+    settings.HITL_ATTACHMENT_BYTES = 100_000
+    large = send(olga, run, bytes(100_001))
+    assert (large.status_code, "The file has more than 100,000 bytes." in large.text) == (413, True)
+    none = send(olga, run, None)
+    assert (none.status_code, "Choose a file first." in none.text) == (422, True)
+    monkeypatch.setattr("runs.store.attachments.MOST", 2)
+    many = send(olga, run, b"x")
+    assert (many.status_code, 'aria-describedby="file-wrong"' in many.text) == (409, True)
+    assert Attachment.objects.count() == 2
+    operations.cancel(actor=house.olga, run_id=run.pk)
+    ended = send(olga, run, b"x")
+    assert (ended.status_code, "it takes no files" in ended.text) == (409, True)
+    assert 'type="file"' not in olga.get(f"/runs/{run.pk}/data/").text
+
+
+def test_who_may_not_gives_no_file_and_sees_no_form(
+    house: House, parked: tuple[Run, Approval], client_of: ClientOf
+) -> None:
+    run, _ = parked
+    vera = client_of(house.vera)
+    assert "run-attach" not in vera.get(f"/runs/{run.pk}/data/").text
+    assert 'type="file"' not in vera.get(f"/runs/{run.pk}/data/").text
+    assert send(vera, run, b"x").status_code == 403
+    assert send(client_of(make_house("other").olga), run, b"x").status_code == 404
+    assert not Attachment.objects.filter(name="plan.txt").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,61 @@ def test_several_are_looked_at_and_then_decided(house: House, define: Define, cl
     done = frida.post("/inbox/together/", {**form, "sure": "yes"})
     assert b"2 done, 0 refused" in done.content
     assert {row.outcome for row in Approval.objects.all()} == {"approve"}
+
+
+def test_several_of_the_list_are_claimed_snoozed_and_released(
+    house: House, define: Define, client_of: ClientOf
+) -> None:
+    pay_flow(define("pays"))
+    rows = [house.parked("pays", x=n)[1] for n in range(3)]
+    ids = [str(row.pk) for row in rows]
+    frida, felix, several = client_of(house.frida), client_of(house.felix), "/inbox/several/?view=open"
+    boxes = text(frida, f"/inbox/{ids[2]}/?view=open&choose=yes")
+    assert boxes.count("data-pick") == 3
+    assert f'name="open" value="{ids[2]}"' in boxes
+    claimed = frida.post(several, {"only": ids[:2], "do": "assign", "open": ids[2]})
+    assert (claimed.status_code, claimed["Location"]) == (303, f"/inbox/{ids[2]}/?view=open")
+    assert {str(row.pk) for row in Approval.objects.filter(assignee=house.frida.user)} == set(ids[:2])
+    partly = felix.post(several, {"only": ids[1:], "do": "assign"}).content.decode()
+    assert "1 done, 1 refused" in partly
+    assert "frida works on this" in partly
+    assert Approval.objects.get(pk=ids[2]).assignee == house.felix.user
+    assert frida.post(several, {"only": ids[:2], "do": "unassign"}).status_code == 303
+    assert frida.post(several, {"only": ids, "snooze": "4"})["Location"] == "/inbox/?view=open"
+    assert not any(one in text(frida, "/inbox/") for one in ids)
+    assert frida.post(several, {"only": ids[:1], "snooze": "0"}).status_code == 303
+    assert ids[0] in text(frida, "/inbox/")
+    assert frida.post(several, {"do": "assign"}).status_code == 400
+    assert frida.post(several, {"only": ids, "do": "decide"})["Location"].startswith("/inbox/together/?only=")
+    assert frida.get(several)["Location"] == "/inbox/?view=open"
+
+
+def test_who_can_answer_nothing_is_offered_no_boxes(
+    house: House, parked: Approval, client_of: ClientOf
+) -> None:
+    seen = text(client_of(house.vera), "/inbox/?view=open&choose=yes")
+    assert str(parked.pk) in seen
+    assert "data-pick" not in seen
+    assert "data-chosen" not in seen
+    refused = client_of(house.vera).post("/inbox/several/", {"only": [str(parked.pk)], "do": "assign"})
+    assert "0 done, 1 refused" in refused.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("olga", {"retry", "rewind", "pause", "resume", "cancel"}),
+        ("frida", {"rewind"}),
+        ("shop", {"cancel"}),
+        ("vera", set()),
+    ],
+)
+def test_the_list_of_runs_offers_the_verbs_that_somebody_has(
+    house: House, parked: Approval, client_of: ClientOf, name: str, offered: set[str]
+) -> None:
+    seen = text(client_of(getattr(house, name)), "/runs/")
+    assert set(re.findall(r'name="verb" value="(\w+)"', seen)) == offered
+    assert ("data-pick" in seen) == bool(offered)
 
 
 def test_somebody_says_that_they_are_away(house: House, client_of: ClientOf) -> None:

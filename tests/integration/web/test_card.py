@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from html import unescape
@@ -11,12 +12,14 @@ import pytest
 from django.test import Client
 
 from runs import workflows
-from runs.engine import Workflow
+from runs.engine import Action, Workflow
 from runs.models import Approval
 from runs.policies import Actor
-from tests.browser.flows.workflows import asking
+from runs.templatetags import words
+from tests.browser.flows.workflows import Asking, asking
 from tests.browser.test_hostile import ALL
-from tests.integration.core.conftest import House, open_approval
+from tests.integration.api.conftest import api_of
+from tests.integration.core.conftest import House, open_approval, state_of
 from tests.kit.forms import form_of
 
 ClientOf = Callable[[Actor], Client]
@@ -101,12 +104,53 @@ SCHEMAS: list[Any] = [
 ]
 
 
-def test_five_megabytes_are_read_in_the_file_and_then_decided(asks: Asks, frida: Client) -> None:
+HUGE = 5_000_000
+
+
+@pytest.fixture
+def huge(house: House) -> Iterator[Approval]:
+    """What a node has made: no input may be so large."""
+    flow = Workflow("huge", state=Asking)
+
+    @flow.approval(reviewers=["finance"], editor_may_approve=True)
+    def confirm(state: Asking, ctx: Any) -> Action:
+        return Action("write", {"text": "x" * HUGE, "tail": "the end"}, editable=["text"])
+
+    @flow.node(name="apply")
+    def apply_(state: Asking, ctx: Any) -> dict[str, Any]:
+        args = ctx.approved("confirm").args
+        return {"seen": [len(args["text"]), args["text"][:1], args["tail"]]}
+
+    flow.edge(confirm, "apply")
+    workflows.register(flow)
+    yield house.parked("huge")[1]
+    workflows.unregister("huge")
+
+
+def test_five_megabytes_are_edited_over_the_api_and_on_the_page(
+    house: House, huge: Approval, frida: Client
+) -> None:
+    larger = {"text": "y" * (HUGE + 1), "tail": "the end"}
+    revised = api_of(house.frida).post(
+        f"approvals/{huge.pk}/revise", {"version": 1, "args": {"write": larger}}
+    )
+    assert revised.status == 200, revised.body
+    typed = {"mode": "json", "version": "2", "json:write": json.dumps({**larger, "text": "z" * HUGE})}
+    assert send(frida, huge, "edit", {**typed, "save": "revise"}).status_code == 303
+    huge.refresh_from_db()
+    assert (huge.version, huge.content["actions"][0]["args"]["text"]) == (3, "z" * HUGE)
+
+
+def test_five_megabytes_are_read_in_the_file_and_then_decided(
+    house: House, huge: Approval, frida: Client
+) -> None:
     """A card shows a little and says how much is left; nobody approves what they could not have seen."""
-    approval = asks(args={"text": "x" * 900_000, "tail": "the end"})
+    approval = huge
     html = page(frida, approval)
     assert len(html) < 200_000
     assert "not shown" in html
+    assert hashlib.sha256(b"x" * HUGE).hexdigest() in html
+    assert words.size(HUGE) in html or f"{HUGE:,}" in html
     assert 'value="approve"' not in html
     sent = form_of(html, "/decide/")
     refused = send(frida, approval, "decide", {**sent, "decision": "approve", "reason": "typed"})
@@ -118,12 +162,13 @@ def test_five_megabytes_are_read_in_the_file_and_then_decided(asks: Asks, frida:
     assert refused.status_code == 422
     assert "data-whole" in refused.content.decode()  # back where it was, with what was typed
     file = frida.get(f"/inbox/{approval.pk}/arguments.json")
-    assert json.loads(file.content)["write"]["text"] == "x" * 900_000
+    assert json.loads(file.content)["write"]["text"] == "x" * HUGE
     assert file["Content-Disposition"].startswith("attachment")
     assert "sandbox" in file["Content-Security-Policy"]
     assert file["X-Content-Type-Options"] == "nosniff"
     assert answered(frida, approval, "approve", page_of="whole/", read="yes").status_code == 303
     assert status(approval) == ("decided", "approve")
+    assert state_of(house.work(approval.run))["seen"] == [HUGE, "x", "the end"]
 
 
 def test_what_a_card_has_no_room_for_is_not_approved_by_an_edit_either(asks: Asks, frida: Client) -> None:
@@ -258,7 +303,22 @@ def test_a_reason_is_chosen_and_added_to(asks: Asks, frida: Client) -> None:
     approval = asks()
     html = page(frida, approval)
     assert 'value="Already paid"' in html
+    refused = answered(frida, approval, "reject", preset="Because", reason="see 7731")
+    assert (refused.status_code, "not offered here" in refused.text) == (422, True)
     assert answered(frida, approval, "reject", preset="Already paid", reason="see 7731").status_code == 303
+    vote = approval.votes.get()
+    assert vote.comment == "Already paid. see 7731"
+    assert json.loads(vote.decisions)[0]["message"] == "Already paid. see 7731"
+
+
+def test_a_reason_is_chosen_over_the_api(house: House, asks: Asks) -> None:
+    approval = asks()
+    frida, told = api_of(house.frida), {"version": 1, "type": "reject", "comment": "see 7731"}
+    refused = frida.post(f"approvals/{approval.pk}/decide", {**told, "reasons": ["Because"]})
+    assert (refused.status, refused.paths, refused.codes) == (422, ["/reasons/0"], ["unknown_reason"])
+    for _ in range(2):  # the same once more is the same answer
+        answer = frida.post(f"approvals/{approval.pk}/decide", {**told, "reasons": ["Already paid"]})
+        assert answer.status == 200
     assert approval.votes.get().comment == "Already paid. see 7731"
 
 

@@ -116,10 +116,10 @@ def test_the_project_says_what_people_hear_of_who_have_said_nothing(
 ) -> None:
     frida = client_of(house.frida)
     assert "Hear what the project says" not in text(frida.get("/notifications/settings/"))
-    form = {"app": ["asked"], "mail": ["failed"], "when": "daily"}
+    form = {"app": ["asked"], "mail": ["failed"], "when": "daily", "hour": "18"}
     assert ada.post("/settings/hearing/", form).status_code == 303
     told = queries.preference(house.project.pk, house.frida.user)
-    assert (told.app, told.mail, told.digest) == (["asked"], ["failed"], True)
+    assert (told.app, told.mail, told.digest, told.hour) == (["asked"], ["failed"], True, 18)
     assert frida.post("/notifications/settings/", {"app": ["ended"], "when": "now"}).status_code == 303
     assert "Hear what the project says" in text(frida.get("/notifications/settings/"))
     assert queries.preference(house.project.pk, house.frida.user).app == ["ended"]

@@ -100,6 +100,7 @@ def addresses(run: Run, approval: Approval) -> list[str]:
         "/api/v1/runs",
         api,
         f"{api}/history",
+        f"{api}/export",
         f"{api}/checkpoints",
         *(f"{api}/checkpoints/{no}" for no in range(last + 1)),
         f"{api}/steps",
@@ -143,7 +144,7 @@ def everything(actor: Actor, client: Client, run: Run, approval: Approval) -> di
     for address in addresses(run, approval):
         answer = client.get(address)
         assert answer.status_code == 200, address
-        told[address] = answer.content.decode()
+        told[address] = answer.getvalue().decode()
         if address.startswith("/api/"):
             told[f"token {address}"] = api_of(actor).get(address).text
     return told

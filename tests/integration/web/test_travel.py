@@ -146,9 +146,26 @@ def test_two_branches_are_held_side_by_side(house: House, sale: Run, client_of: 
     ):
         assert vera.get(f"/runs/{sale.pk}/compare/?{query}").status_code == status, query
     path = f"/runs/{sale.pk}/compare/?checkpoint=1&other_checkpoint=3"
-    few = queries_of(vera, path)
+    assert queries_of(vera, path) == 17
     operations.rewind(actor=house.olga, run_id=sale.pk, checkpoint=0, reason="once more")
-    assert queries_of(vera, path) == few
+    assert queries_of(vera, path) == 18  # the run goes on, and the page says with what
+
+
+def test_a_comparison_says_what_came_of_each_side_and_who_decided_what(
+    house: House, sale: Run, client_of: ClientOf
+) -> None:
+    operations.rewind(actor=house.olga, run_id=sale.pk, checkpoint=0, reason="gin", changes={"x": "gin"})
+    house.work(sale)
+    vera, path = client_of(house.vera), f"/runs/{sale.pk}/compare/?branch=1&other_branch=2"
+    page = text_of(vera.get(path))
+    assert "Outcome left behind: the run is on branch 2" in page
+    assert re.search(r"Outcome Waiting for finance \(?[^D]*Decided nothing", page)
+    assert re.search(r"ask Approved by frida, buy : fine not asked differs", page)
+    house.answer(open_approval(sale), "approve", comment="fine")
+    house.work(sale)
+    page = text_of(vera.get(path))
+    assert re.search(r"Outcome Completed[^D]*Decided 1 approval, see below", page)
+    assert re.search(r"ask (Approved by frida, buy : fine ){2}same", page)
 
 
 def test_many_runs_are_looked_at_and_then_done(house: House, sale: Run, client_of: ClientOf) -> None:
@@ -201,3 +218,22 @@ def test_the_page_says_which_fields_are_a_readers_to_change(
     refused = frida.post(f"/runs/{run.pk}/edit-state/", told)
     assert (refused.status_code, "it takes the role operator" in text_of(refused)) == (403, True)
     assert "You may change" not in text_of(client_of(house.olga).get(f"/runs/{run.pk}/edit-state/"))
+
+
+def test_a_conflict_of_lanes_is_told_once(
+    house: House, define: Callable[..., Workflow], client_of: ClientOf
+) -> None:
+    flow = define("clash")
+    for name in ("start", "left", "right", "meet"):
+        flow.node(name=name)(lambda state, ctx: {"x": ctx.node} if ctx.node in ("left", "right") else None)
+    for lane in ("left", "right"):
+        flow.edge("start", lane)
+        flow.edge(lane, "meet")
+    workflows.register(flow)
+    page = text_of(client_of(house.olga).get(f"/runs/{house.work(house.submit('clash')).pk}/"))
+    assert "Failed at meet: two lanes have written x" in page
+    assert (
+        page.count("have written x") == 2
+    )  # that it failed, and with what, in the sentence; then the values
+    assert "What went wrong" not in page
+    assert "Give the key a reducer" not in page

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from runs.engine import Action, Hours, Stage, Workflow
-from runs.errors import NotACandidate, SelfApproval
-from runs.testing import approve, edit, play
+from runs.engine import END, Action, Hours, Stage, Workflow
+from runs.errors import NotACandidate, SelfApproval, Unprocessable
+from runs.testing import approve, edit, play, reject
 
 TEAMS = {"finance": ["frida", "felix"], "legal": ["lea", "frida"], "leads": ["lena"]}
 
@@ -18,6 +18,7 @@ TEAMS = {"finance": ["frida", "felix"], "legal": ["lea", "frida"], "leads": ["le
 class Money(BaseModel):
     amount: int = 1
     paid: int = 0
+    why: str = ""
 
 
 def pay(**options: Any) -> Workflow:
@@ -101,3 +102,22 @@ def test_working_time_is_that_of_the_team() -> None:
     assert play(workflow, {}, now=friday, hours=hours).approvals[0].due_at == friday + timedelta(hours=2)
     anywhere = {"": hours["finance"]}  # as the project says
     assert play(workflow, {}, now=friday, hours=anywhere).approvals[0].due_at == friday + timedelta(hours=2)
+
+
+def test_a_reason_that_is_offered_comes_before_what_is_written_and_another_is_refused() -> None:
+    workflow = Workflow("pay", state=Money)
+
+    @workflow.approval(reasons=["Already paid", "Wrong amount"])
+    def ask(state: Money, ctx: Any) -> Action:
+        return Action("pay", {"amount": state.amount})
+
+    @workflow.node
+    def why(state: Money, ctx: Any) -> dict[str, Any]:
+        return {"why": ctx.decision("ask").comment}
+
+    workflow.choose(ask, approve=END, reject=why)
+    told = reject("see 7731", reasons=["Already paid"])
+    assert play(workflow, decisions={"ask": told}).state["why"] == "Already paid. see 7731"
+    with pytest.raises(Unprocessable, match="not offered here") as refused:
+        play(workflow, decisions={"ask": reject(reasons=["Already paid", "Too late"])})
+    assert [(one.path, one.code) for one in refused.value.errors] == [("/reasons/1", "unknown_reason")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import hypothesis.strategies as st
@@ -72,10 +72,45 @@ def test_where_a_run_may_end_is_a_ring_that_is_full_once_it_has() -> None:
     assert not picture.build(SKIPPING, {"J": Tally("done", 1)}, ended=False).exits[0].been
 
 
-def test_lines_are_solid_between_visited_nodes_only() -> None:
+def test_lines_are_solid_where_a_run_came_by() -> None:
+    tallies = {name: Tally("done", 1) for name in ("start", "A", "cond", "J")}
+    taken = {("start", "A"): 1, ("start", "cond"): 1, ("A", "J"): 1}
+    drawn = picture.build(SKIPPING, tallies, ended=False, taken=taken)
+    routes = picture.places_of(SKIPPING).routes
+    assert {edge for edge, wire in zip(routes, drawn.wires, strict=True) if wire.been} == set(taken)
+
+
+def test_lines_are_solid_between_visited_nodes_where_nobody_knows() -> None:
     drawn = picture.build(SKIPPING, {"start": Tally("done", 1), "A": Tally("work", 1)}, ended=False)
     routes = picture.places_of(SKIPPING).routes
     assert [edge for edge, wire in zip(routes, drawn.wires, strict=True) if wire.been] == [("start", "A")]
+
+
+def test_a_loop_says_how_often_each_of_its_edges_was_taken() -> None:
+    looping = Workflow("w", version=1, state=State)
+    for name in ("draft", "ask"):
+        looping.node(name=name)(lambda state, ctx: None)
+    looping.edge("draft", "ask")
+    looping.choose("ask", lambda state: END, to=["draft", END])
+    looping.validate()
+    taken = {("draft", "ask"): 3, ("ask", "draft"): 2}
+    tallies = {"draft": Tally("done", 3), "ask": Tally("done", 3)}
+    drawn = picture.build(looping, tallies, ended=True, taken=taken)
+    assert [wire.label for wire in drawn.wires] == ["3×", "2×"]
+    assert [shape.leads_to for shape in drawn.shapes] == ["ask 3×", "draft 2×"]
+    assert drawn.exits[0].been
+    assert not picture.build(looping, tallies, ended=True, taken={**taken, ("ask", "draft"): 3}).exits[0].been
+
+
+@given(st.integers(3, 40), st.data())
+def test_a_long_workflow_is_a_straight_line_whatever_jumps_ahead(count: int, data: st.DataObject) -> None:
+    names = [f"n{place}" for place in range(count)]
+    edges = {one: [other] for one, other in pairwise(names)} | {names[-1]: [END]}
+    for name in data.draw(st.sets(st.sampled_from(names[:-2]), max_size=6)):
+        edges[name] = [*edges[name], names[-1]]
+    edges = {name: list(dict.fromkeys(targets)) for name, targets in edges.items()}
+    drawn = picture.build(flow(**edges), {}, ended=False)
+    assert len({shape.y for shape in drawn.shapes}) == 1
 
 
 def test_the_picture_is_told_in_words_too() -> None:

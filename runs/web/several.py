@@ -1,0 +1,78 @@
+"""Several approvals of the list claimed, released or snoozed: each by itself, and what was refused is told item by item."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from runs import operations, sights, store
+from runs.errors import BadRequest
+from runs.models import Approval
+from runs.operations import Together
+from runs.templatetags import words
+from runs.web import inbox
+from runs.web.door import Request, number, see_other
+from runs.web.sheet import Done, forms
+
+
+def _back(request: Request, **_: Any) -> HttpResponse:
+    """The address is that of a form; whoever reloads it is led to the list."""
+    return see_other(_url(request))
+
+
+@forms(_back)
+def attend(request: Request) -> Done | HttpResponse:
+    """Claim, release, snooze; deciding has a page of its own, where one looks first."""
+    chosen = request.POST.getlist("only")
+    if request.POST.get("do") == "decide":
+        return see_other(f"{reverse('approvals-together')}?{urlencode({'only': chosen}, doseq=True)}")
+    if not chosen:
+        raise BadRequest("Choose approvals first.")
+    do, until = _wanted(request)
+    done = operations.attend_together(actor=request.actor, approval_ids=chosen, do=do, until=until)
+    said, url = _said(do, until, len(done.items) - len(done.refused)), _url(request)
+    return _told(request, done, said, url) if done.refused else Done(said, url)
+
+
+def _wanted(request: Request) -> tuple[str, datetime | None]:
+    """What is to be done, and until when what is snoozed is left out."""
+    if "snooze" not in request.POST:
+        return request.POST.get("do", ""), None
+    hours = number(request.POST["snooze"])
+    return "snooze", store.now() + timedelta(hours=hours) if hours else None
+
+
+def _said(do: str, until: datetime | None, count: int) -> str:
+    some = words.some(count, "approval")
+    if do == "assign":
+        return f"You work on {some}; others cannot answer meanwhile."
+    if do == "unassign":
+        return f"{some} released."
+    return f"{some} out of your list for now." if until else f"{some} back in your list."
+
+
+def _told(request: Request, done: Together, said: str, url: str) -> HttpResponse:
+    rows = [{"item": item, "approval": _seen(request, item.approval)} for item in done.items]
+    refused = len(done.refused)
+    page = {"said": said, "rows": rows, "done": len(rows) - refused, "refused": refused, "back": url}
+    return render(request, "inbox/several_done.html", {"page": page, "now": store.now()})
+
+
+def _seen(request: Request, approval: Approval | None) -> Approval | None:
+    """As its reader may see it."""
+    return sights.approval(approval, sights.of(request.actor, approval.run)) if approval else None
+
+
+def _url(request: Request) -> str:
+    """The list it was chosen in, without boxes; with the card that was open beside it."""
+    here = inbox.place_of(request).settled.query
+    with suppress(ValueError):
+        return reverse("approval", args=[UUID(request.POST.get("open", ""))]) + here
+    return reverse("inbox") + here
