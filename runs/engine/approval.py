@@ -287,7 +287,9 @@ def worded(chosen: Sequence[str], text: str, *, options: Mapping[str, Json]) -> 
     """
     offered: Any = options.get("reasons") or ()
     wrong = [
-        Problem(f"/reasons/{place}", "unknown_reason", f"one of {', '.join(offered) or 'none'}")
+        Problem(
+            f"/reasons/{place}", "unknown_reason", Told("one of {choices}", choices=", ".join(offered) or "-")
+        )
         for place, reason in enumerate(chosen)
         if reason not in offered
     ]

@@ -121,7 +121,11 @@ def attend_together(
     until: when what is snoozed is shown again; None shows it now. Each is refused as `assign`, `unassign` and `snooze` do.
     """
     if do not in WORKING:
-        raise BadRequest(f"Several approvals at once: {', '.join(WORKING)}; not {do!r:.50}.")
+        raise BadRequest(
+            Told(
+                "Several approvals at once: {choices}; not {word!r:.50}.", choices=", ".join(WORKING), word=do
+            )
+        )
     _check_number(approval_ids)
     verbs: dict[str, Callable[..., Approval]] = {
         "assign": attending.assign,

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.http import FileResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import attached, operations
 from runs.errors import Problem, Unprocessable
@@ -25,8 +26,9 @@ def show(request: Request, attachment_id: UUID) -> FileResponse:
 def attach(request: Request, run_id: UUID) -> Done:
     file = uploads.only_file(request)
     if file is None:
-        told = "Choose a file first."
-        raise Unprocessable(told, errors=[Problem("/file", "missing", told)])
+        raise Unprocessable(
+            "Choose a file first.", errors=[Problem("/file", "missing", "Choose a file first.")]
+        )
     made = operations.attach(
         actor=request.actor,
         run_id=run_id,
@@ -34,4 +36,5 @@ def attach(request: Request, run_id: UUID) -> Done:
         body=file.read(),
         type=file.content_type,
     )
-    return Done(f"{made.name} is a file of this run.", reverse("run-data", args=[run_id]) + "#attachments")
+    told = gettext("{name} is a file of this run.").format(name=made.name)
+    return Done(told, reverse("run-data", args=[run_id]) + "#attachments")

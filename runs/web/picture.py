@@ -20,7 +20,7 @@ from runs.engine import END, Workflow
 from runs.models import Approval, Step, Wait
 from runs.queries import votes_of
 from runs.templatetags import codes, words
-from runs.tongue import Words
+from runs.tongue import Words, number
 from runs.web import sentence, signs, straight, ways
 from runs.web.straight import Edge
 
@@ -294,13 +294,15 @@ def _exit_of(workflow: Workflow, places: Places, name: str, *, been: bool) -> Ex
 
 
 def _times(count: int) -> str:
-    return f" {count:,}×" if count > 1 else ""
+    return f" {number(count)}×" if count > 1 else ""
 
 
 def _told(places: Places, edge: Edge, count: int) -> tuple[str, str]:
     """What stands at an edge, and what it says to who points at it."""
-    label = places.labels.get(edge, "") + _times(count)
-    return label.strip(), f"{edge[0]} to {edge[1]}: {words.some(count, 'time') if count else 'not taken'}"
+    label = places.label(edge) + _times(count)
+    told = words.some(count, "{count} time", "{count} times") if count else gettext("not taken")
+    way = gettext("{node} to {next}: {told}").format(node=edge[0], next=edge[1], told=told)
+    return label.strip(), way
 
 
 def _wire(places: Places, edge: Edge, count: int) -> Wire:

@@ -322,8 +322,10 @@ def _is_silent(step: Step, now: datetime) -> bool:
 def _reason(error: dict[str, Any]) -> str:
     """Why a run has failed. Of lanes in conflict the page shows both sides, so the key is enough."""
     if error.get("code") == "merge_conflict":
-        return f"two lanes have written {error.get('key', 'the same key')}"
-    return str(error.get("message") or error.get("code") or "no reason was recorded")
+        if error.get("key"):
+            return gettext("two lanes have written {key}").format(key=error["key"])
+        return gettext("two lanes have written the same key")
+    return str(error.get("message") or error.get("code") or gettext("no reason was recorded"))
 
 
 def _ended(run: Run, *, now: datetime) -> Sentence:

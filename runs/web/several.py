@@ -11,6 +11,7 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from runs import operations, sights, store
 from runs.errors import BadRequest
@@ -50,12 +51,21 @@ def _wanted(request: Request) -> tuple[str, datetime | None]:
 
 
 def _said(do: str, until: datetime | None, count: int) -> str:
-    some = words.some(count, "approval")
+    if not count:
+        return gettext("Nothing has changed.")
     if do == "assign":
-        return f"You work on {some}; others cannot answer meanwhile."
+        return words.some(
+            count,
+            "You work on {count} approval; others cannot answer it meanwhile.",
+            "You work on {count} approvals; others cannot answer them meanwhile.",
+        )
     if do == "unassign":
-        return f"{some} released."
-    return f"{some} out of your list for now." if until else f"{some} back in your list."
+        return words.some(count, "{count} approval released.", "{count} approvals released.")
+    if until:
+        return words.some(
+            count, "{count} approval out of your list for now.", "{count} approvals out of your list for now."
+        )
+    return words.some(count, "{count} approval back in your list.", "{count} approvals back in your list.")
 
 
 def _told(request: Request, done: Together, said: str, url: str) -> HttpResponse:

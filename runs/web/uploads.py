@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
 from django.http import HttpRequest
 
-from runs.errors import TooLarge
+from runs.errors import Told, TooLarge
 
 _MARK: Final = "hitl_too_large"
 
@@ -31,5 +31,5 @@ def only_file(request: HttpRequest) -> Any:
     files = request.FILES  # reads the form
     if getattr(request, _MARK, False):
         limit = settings.HITL_ATTACHMENT_BYTES
-        raise TooLarge(f"The file has more than {limit:,} bytes.", limit=limit)
+        raise TooLarge(Told("The file has more than {limit:,} bytes.", limit=limit), limit=limit)
     return files.get("file")
