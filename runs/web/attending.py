@@ -19,7 +19,7 @@ from runs.errors import BadRequest, HitlError, NothingDecided
 from runs.models import Approval
 from runs.operations import Chosen, Together
 from runs.templatetags import pretty, words
-from runs.tongue import Words
+from runs.tongue import Words, said
 from runs.web import clocks
 from runs.web.door import Request, number, page
 from runs.web.sheet import Done, draw, fields_of, forms
@@ -110,7 +110,7 @@ def _together_page(request: Request, error: HitlError | None = None) -> HttpResp
     groups = _groups(request, chosen)
     shape = request.POST.get("shape") or request.GET.get("shape") or next(iter(groups), "")
     facts = error.facts.get("items", []) if isinstance(error, NothingDecided) else []
-    refused: Any = {item["approval"]: item["detail"] for item in facts}
+    refused: Any = {item["approval"]: said(item["detail"]) for item in facts}
     rows = groups.get(shape, [])
     shown = {
         "groups": [
@@ -144,7 +144,12 @@ def _done_page(
 ) -> HttpResponse:
     shown = {
         "items": [
-            {"item": item, "sent": sent, "row": _row(request, item.approval, "") if item.approval else None}
+            {
+                "item": item,
+                "why": said(item.error.detail) if item.error else "",
+                "sent": sent,
+                "row": _row(request, item.approval, "") if item.approval else None,
+            }
             for item, sent in zip(done.items, chosen, strict=True)
         ],
         "possible": len(done.items) - len(done.refused),

@@ -17,6 +17,7 @@ from runs.errors import BadRequest, HitlError, Told
 from runs.operations import Bulk, Item, Order
 from runs.runlists import RunFilter
 from runs.templatetags import words
+from runs.tongue import said
 from runs.web import filters, once, signs
 from runs.web.door import Request, number, page, see_other
 from runs.web.runs import url_of
@@ -87,15 +88,16 @@ def _look(request: Request, told: QueryDict, *, error: HitlError | None = None) 
 def _next(order: Order, which: RunFilter, after: UUID | None) -> str:
     if after is None:
         return ""
-    said = {"node": order.node, "checkpoint": order.checkpoint, "calls": order.calls}
-    more = {"verb": order.verb, **which.as_dict(), **{k: v for k, v in said.items() if v}, "after": after}
+    told = {"node": order.node, "checkpoint": order.checkpoint, "calls": order.calls}
+    more = {"verb": order.verb, **which.as_dict(), **{k: v for k, v in told.items() if v}, "after": after}
     return f"{reverse('runs-bulk')}?{urlencode(more)}"
 
 
 def _rows(request: Request, result: Bulk) -> dict[str, Any]:
     sight_of = sights.of_many(request.actor)
     rows = [
-        Row(item, signs.RUN[item.run.status], sight_of(item.run).text(item.detail)) for item in result.items
+        Row(item, signs.RUN[item.run.status], sight_of(item.run).text(said(item.detail)))
+        for item in result.items
     ]
     return {
         "done": [row for row in rows if not row.item.is_refused],

@@ -146,6 +146,15 @@ def test_a_language_that_is_none_is_refused_in_the_one_there_is(house: House, cl
         assert "gibt es keine" in refused.content.decode()
 
 
+def test_why_one_of_many_is_refused_is_told_in_the_language_too(
+    house: House, approval: Approval, client_of: ClientOf
+) -> None:
+    User.objects.filter(pk=house.olga.user.pk).update(language="de")
+    page = client_of(house.olga).get("/runs/bulk/?verb=rewind&node=nowhere").content.decode()
+    assert "Der Lauf ist auf seinem Zweig nicht bis" in page
+    assert "has not come" not in page
+
+
 def test_programs_are_answered_in_english_whoever_asks(house: House, client_of: ClientOf) -> None:
     client, german = client_of(house.frida), {"Accept-Language": "de"}
     before = client.get("/api/v1/runs/00000000-0000-4000-8000-000000000000").content

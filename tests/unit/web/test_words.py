@@ -7,8 +7,9 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import pytest
+from django.utils import translation
 
-from runs.templatetags import words
+from runs.templatetags import codes, words
 
 NOW = datetime(2025, 6, 11, 14, 20, tzinfo=UTC)
 
@@ -83,3 +84,20 @@ def test_counts_and_sizes_read_as_sentences() -> None:
     assert (words.size(1), words.size(214), words.size(2_140)) == ("1 byte", "214 bytes", "2.1 kB")
     assert words.listing(["a"]) == "a"
     assert words.listing(["a", "b", "c"]) == "a, b and c"
+
+
+@pytest.mark.parametrize(
+    ("code", "english", "german"),
+    [
+        ("none", "no effect", "keine Wirkung"),
+        ("approve", "approve", "freigeben"),
+        ("redirect_refused", "redirect refused", "Umleitung abgewiesen"),
+        ("of_a_later_version", "of a later version", "of a later version"),
+    ],
+)
+def test_a_code_is_said_in_the_readers_language_and_an_unknown_one_as_it_is(
+    code: str, english: str, german: str
+) -> None:
+    assert codes.word(code) == english
+    with translation.override("de"):
+        assert codes.word(code) == german
