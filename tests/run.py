@@ -28,7 +28,7 @@ def main() -> int:
     if unknown or len(skipped) == len(GROUPS):
         print(f"SKIP={' '.join(skipped)} is refused. Accepted: some of {', '.join(GROUPS)}.")
         return 2
-    if "browser" not in skipped and not (chromium.find() or chromium.install()):
+    if "browser" not in skipped and not chromium.ready():
         print(chromium.ADVICE)
         return 2
     status = _pytest(size, [MARKERS[name] for name in GROUPS if name not in skipped], arguments)
