@@ -15,10 +15,10 @@ from tests.browser.test_hostile import hostile
 from tests.kit import month
 from tests.kit.run_pages import PARTS
 
-THEMES: tuple[Literal["light"], Literal["dark"]] = ("light", "dark")
 AXE = Axe().axe_script
 WHOLE: dict[str, Any] = {"resultTypes": ["violations"]}
 COLOURS: dict[str, Any] = {**WHOLE, "runOnly": ["color-contrast", "link-in-text-block"]}
+LOOKED_AT: tuple[tuple[Literal["light", "dark"], dict[str, Any]], ...] = (("light", WHOLE), ("dark", COLOURS))
 
 
 def pages(site: Site) -> list[str]:
@@ -89,7 +89,7 @@ def at_both_widths(page: Page, address: str) -> list[str]:
 def in_both_themes(page: Page) -> list[str]:
     """The themes differ in colours alone (light-dark() in hitl.css), so in the second one colours alone are looked at."""
     found: list[str] = []
-    for theme, options in zip(THEMES, (WHOLE, COLOURS), strict=True):
+    for theme, options in LOOKED_AT:
         page.emulate_media(color_scheme=theme)
         found += [f"{theme}: {fault}" for fault in faults(page, options)]
     return found
