@@ -92,7 +92,9 @@ def texts() -> list[Text]:
 
 def _of_code() -> Iterator[Text]:
     trees = {
-        path: ast.parse(path.read_text()) for path in _files(CODE, "*.py") if not ENGLISH & set(path.parts)
+        path: ast.parse(path.read_text())
+        for path in _files(CODE, "*.py")
+        if not ENGLISH & set(path.relative_to(ROOT).parts)
     }
     errors = _errors(trees.values())
     for path, tree in trees.items():
