@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0021_attachments"),
+        ("runs", "0022_language"),
     ]
 
     operations = [
