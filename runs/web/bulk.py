@@ -19,7 +19,7 @@ from runs.runlists import RunFilter
 from runs.templatetags import words
 from runs.tongue import said
 from runs.web import filters, once, signs
-from runs.web.door import Request, number, page, see_other
+from runs.web.door import Request, identity, number, page, see_other
 from runs.web.runs import url_of
 from runs.web.sheet import draw
 
@@ -67,7 +67,7 @@ def _look(request: Request, told: QueryDict, *, error: HitlError | None = None) 
             order=replace(order, reason=order.reason or "a look"),
             which=RunFilter(ids=chosen) if chosen else which,
             dry=True,
-            after=_uuid(told.get("after", "")),
+            after=identity(told.get("after", "")),
         )
     shown = {
         "verb": order.verb,
@@ -131,11 +131,4 @@ def _checkpoint(text: str) -> int | None:
 
 
 def _ids(told: QueryDict) -> list[UUID]:
-    return [found for text in told.getlist("run") if (found := _uuid(text))]
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+    return [found for text in told.getlist("run") if (found := identity(text))]

@@ -25,7 +25,7 @@ from runs.operations import At, Comparison, Side
 from runs.queries import Live
 from runs.templatetags import pretty, words
 from runs.web import run_page, sentence, signs, timeline
-from runs.web.door import Request, number, page
+from runs.web.door import Request, asked_number, identity, page
 
 MOST: Final = 200  # rows of a table
 
@@ -86,8 +86,10 @@ class CallDifference:
 @page()
 def compare(request: Request, run_id: UUID) -> HttpResponse:
     """Without script: a form in the address that names both sides."""
-    left = At(checkpoint=_number(request, "checkpoint"), branch=_number(request, "branch"))
-    right = At(_run_named(request), _number(request, "other_checkpoint"), _number(request, "other_branch"))
+    left = At(checkpoint=asked_number(request, "checkpoint"), branch=asked_number(request, "branch"))
+    right = At(
+        _run_named(request), asked_number(request, "other_checkpoint"), asked_number(request, "other_branch")
+    )
     if right == At():
         left, right = operations.compared_with(actor=request.actor, run_id=run_id, left=left), left
     found = operations.compare(actor=request.actor, run_id=run_id, left=left, right=right)
@@ -206,15 +208,9 @@ def _receipt(call: JournalEntry | None) -> str:
     return "" if call is None else run_page.receipt(canonical.loads(call.result))
 
 
-def _number(request: Request, name: str) -> int | None:
-    return number(request.GET.get(name, "").strip())
-
-
 def _run_named(request: Request) -> UUID | None:
     text = request.GET.get("other_run", "").strip()
-    if not text:
-        return None
-    try:
-        return UUID(text)
-    except ValueError:
-        raise BadRequest("The other run is named by its whole id.") from None
+    found = identity(text)
+    if text and found is None:
+        raise BadRequest("The other run is named by its whole id.")
+    return found

@@ -28,7 +28,7 @@ from runs.tongue import Words
 from runs.web import card as cards
 from runs.web import editing, inbox, once, payload, sentence
 from runs.web.banner import of_decision
-from runs.web.door import Request, enter, number, page, see_other
+from runs.web.door import Request, enter, number, page, see_other, texts
 from runs.web.material import Material
 
 EVIDENCE: Final = 40
@@ -173,10 +173,10 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
     if request.method != "POST":
         policies.check_decide(request.actor, approval.run, approval)
         return _edit_page(request, approval)
-    anew = editing.drawn_anew(_texts(request))
+    anew = editing.drawn_anew(texts(request))
     if anew is not None or inbox.wants(request, "_difference"):
         return _edit_page(request, approval, post=anew)
-    typed = editing.read(approval, _texts(request))
+    typed = editing.read(approval, texts(request))
     typed.check()
     if approval.status == "open" and not editing.changed(approval, typed):
         raise Unprocessable("Nothing differs from the proposal. To approve it as it is, go back to the card.")
@@ -186,7 +186,7 @@ def edit(request: Request, approval_id: UUID) -> HttpResponse:
         raise BadRequest("Say whether the edit is saved with your vote or without.")
     if payload.is_cut(approval) and not approval.options.get("recheck"):
         raise NotOpened("Not all of it is shown here. Save it without your vote, then open all of it.")
-    return _send(request, approval, editing.decisions(approval, _texts(request), typed))
+    return _send(request, approval, editing.decisions(approval, texts(request), typed))
 
 
 def _revise(request: Request, approval: Approval, typed: editing.Typed) -> HttpResponse:
@@ -387,7 +387,7 @@ def _edit_page(
     policies.check_decide(request.actor, approval.run, approval)
     if not any("edit" in action["allowed"] for action in approval.content["actions"]):
         raise NotFound("Nothing of this approval may be edited.")
-    post = _texts(request) if post is None else post
+    post = texts(request) if post is None else post
     typed = editing.read(approval, post) if "mode" in post else None
     if inbox.wants(request, "_difference"):
         return _difference(request, approval, post=post, typed=typed)
@@ -412,11 +412,6 @@ def _difference(
     return render(
         request, "inbox/_difference.html", {"card": {"approval": approval}, "edit": made, "live": True}
     )
-
-
-def _texts(request: Request) -> dict[str, str]:
-    """What was sent, one text a name."""
-    return {name: request.POST.get(name, "") for name in request.POST}
 
 
 def _workflow(approval: Approval) -> Workflow | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -170,6 +171,24 @@ def to_sign_in(request: Request) -> HttpResponse:
 def number(text: str | None) -> int | None:
     """What a form or an address gives as a number; None for anything else."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def asked_number(request: Request, name: str) -> int | None:
+    """What the address gives by this name, as `number` reads it."""
+    return number(request.GET.get(name, "").strip())
+
+
+def texts(request: Request) -> dict[str, str]:
+    """What was sent, one text a name."""
+    return {name: str(request.POST[name]) for name in request.POST}
+
+
+def identity(text: str) -> UUID | None:
+    """What a form or an address gives as an id; None for anything else."""
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        return None
 
 
 def see_other(url: str) -> HttpResponse:

@@ -28,7 +28,7 @@ from runs.web import (
     ways,
     windows,
 )
-from runs.web.door import Request, number, page
+from runs.web.door import Request, asked_number, page
 from runs.web.seen import Seen, draw, file_of, look
 
 CHECKPOINTS: Final = 100
@@ -48,7 +48,7 @@ def steps(request: Request, run_id: UUID) -> HttpResponse:
     strip = tracing.stretches(run.pk)
     every = strip[-1].last if strip else 0
     newest = max(every - tracing.WINDOW + 1, 1)
-    first = min(number(request.GET.get("from")) or newest, max(every, 1))
+    first = min(asked_number(request, "from") or newest, max(every, 1))
     window = tracing.steps_from(run.pk, first)
     sights.steps(window, sight)
     inside = tracing.inside(run.pk, window)
@@ -95,7 +95,7 @@ def checkpoint(request: Request, run_id: UUID, no: int) -> HttpResponse:
 def _checkpoint_page(request: Request, seen: Seen, no: int | None) -> HttpResponse:
     run, actor = seen.run, request.actor
     look = viewer.Look(
-        request.GET.get("show", ""), _number(request, "against"), request.GET.get("find", "").strip()
+        request.GET.get("show", ""), asked_number(request, "against"), request.GET.get("find", "").strip()
     )
     # An erased run has no checkpoint to show; one that was asked for by its number says so itself.
     wanted, moment = run.head if no is None else no, None
@@ -130,7 +130,7 @@ def _checkpoint_page(request: Request, seen: Seen, no: int | None) -> HttpRespon
 
 def _before(request: Request, no: int | None) -> int | None:
     """Where the list begins: where it was told to, or so that the chosen one stands in it."""
-    told = _number(request, "before")
+    told = asked_number(request, "before")
     return told if told is not None or no is None else no + LATER
 
 
@@ -148,7 +148,7 @@ def tree(request: Request, run_id: UUID) -> HttpResponse:
     """The branches."""
     seen = look(request, run_id)
     run = seen.run
-    found = tracing.branches(run, before=_number(request, "before"), limit=BRANCHES)
+    found = tracing.branches(run, before=asked_number(request, "before"), limit=BRANCHES)
     url = reverse("run-branches", args=[run.pk])
     made = branches.build(
         found.rows,
@@ -170,7 +170,7 @@ def effects(request: Request, run_id: UUID) -> HttpResponse:
     """The ledger: what was done, what of it was taken back, and what came too late to be."""
     seen = look(request, run_id)
     run, sight = seen.run, seen.sight
-    skip = _number(request, "skip") or 0
+    skip = asked_number(request, "skip") or 0
     entries = tracing.effects(run.pk, skip=skip, limit=EFFECTS)
     sights.calls(entries.rows, sight)
     undone = queries.undone_in(run.pk, entries.rows)
@@ -287,7 +287,7 @@ def events(request: Request, run_id: UUID) -> HttpResponse:
 
 
 def _events(request: Request, run: Run, which: EventFilter, sight: Sight) -> dict[str, Any]:
-    before, seen, oldest = (_number(request, name) for name in ("before", "seen", "from"))
+    before, seen, oldest = (asked_number(request, name) for name in ("before", "seen", "from"))
     if before is None and seen and oldest and not which:
         added = tracing.events_after(run.pk, seen, limit=EVENTS)
         if not added.more:  # a page that missed more than it would show begins anew
@@ -343,7 +343,3 @@ def _without_traceback(error: Mapping[str, Any]) -> dict[str, Any]:
 
 def _laid_out(text: str) -> str:
     return canonical.dumps(canonical.loads(text), indent=2)
-
-
-def _number(request: Request, name: str) -> int | None:
-    return number(request.GET.get(name))

@@ -17,7 +17,7 @@ from runs.errors import BadRequest, HitlError, InvalidJson, Problem
 from runs.operations import Idempotency
 from runs.templatetags import words
 from runs.web import editing, fields, filling, once, pointing
-from runs.web.door import Request, page, see_other
+from runs.web.door import Request, page, see_other, texts
 from runs.web.sheet import draw, fields_of
 
 NUMBER: Final = 0  # under which its fields are sent, as those of an action are
@@ -40,7 +40,7 @@ class Form:
 def _start_page(
     request: Request, name: str, *, post: Post | None = None, error: HitlError | None = None
 ) -> HttpResponse:
-    post = _texts(request) if post is None else post
+    post = texts(request) if post is None else post
     flow = _flow(name, post.get("version") or request.GET.get("version", ""))
     told = isinstance(error, BadRequest) and not isinstance(
         error, InvalidJson
@@ -67,7 +67,7 @@ def start(request: Request, name: str) -> HttpResponse:
     policies.check_submit(request.actor)
     if request.method != "POST":
         return _start_page(request, name)
-    post = _texts(request)
+    post = texts(request)
     anew = editing.drawn_anew(post)
     if anew is not None:
         return _start_page(request, name, post=anew)
@@ -94,10 +94,6 @@ def start(request: Request, name: str) -> HttpResponse:
         gettext("{id} of {title} has started.").format(id=words.short_id(run.pk, "R-"), title=flow.title),
     )
     return see_other(reverse("run", args=[run.pk]))
-
-
-def _texts(request: Request) -> dict[str, str]:
-    return {name: str(request.POST[name]) for name in request.POST}
 
 
 def _flow(name: str, version: str) -> Workflow:

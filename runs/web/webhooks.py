@@ -16,7 +16,7 @@ from runs.errors import BadRequest, HitlError
 from runs.models import Delivery, Endpoint
 from runs.models.delivery import STATUSES
 from runs.web import once
-from runs.web.door import Request, page
+from runs.web.door import Request, identity, page
 from runs.web.sheet import Done, draw, fields_of, forms
 
 ROWS: Final = 100
@@ -194,10 +194,7 @@ def delivery(request: Request, delivery_id: UUID) -> Done:
 
 
 def _id(text: str | None) -> UUID | None:
-    try:
-        return UUID(text) if text else None
-    except ValueError:
-        return UUID(int=0)  # of which there is nothing
+    return (identity(text) or UUID(int=0)) if text else None  # of zeros there is nothing
 
 
 def _after(request: Request) -> tuple[datetime, UUID] | None:
