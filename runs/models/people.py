@@ -26,12 +26,14 @@ class User(AbstractUser):
     """A person, or a service account (which signs in by API token only).
 
     zone: the time zone in which they read times; empty: UTC. language: the one in which they read pages and mails; empty:
-    whatever their browser asks for, and English in mails.
+    whatever their browser asks for, and English in mails. single_keys: whether single letters act on pages; who dictates, or
+    types with a switch, would set them off by accident.
     """
 
     name = models.CharField("shown name", max_length=150, blank=True)
     zone = models.CharField("time zone", max_length=64, blank=True, default="")
     language = models.CharField("language", max_length=16, blank=True, default="")
+    single_keys = models.BooleanField("single keys act", db_default=True, default=True)
     is_service = models.BooleanField("service account", default=False)
 
     def __str__(self) -> str:

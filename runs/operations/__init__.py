@@ -6,6 +6,7 @@ from runs.operations.account import (
     end_other_sessions,
     end_session,
     set_language,
+    set_single_keys,
     set_zone,
 )
 from runs.operations.admitting import answer_call, let_in
@@ -206,6 +207,7 @@ __all__ = [
     "set_preference",
     "set_project_preference",
     "set_roles",
+    "set_single_keys",
     "set_zone",
     "shape_of",
     "signal",

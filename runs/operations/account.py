@@ -40,6 +40,14 @@ def set_language(*, actor: Actor, language: str) -> User:
         return actor.user
 
 
+def set_single_keys(*, actor: Actor, on: bool) -> User:
+    """Say whether single letters act on one's pages."""
+    with verb(actor, "set_single_keys", actor.user.username, reason="on" if on else "off"):
+        actor.user.single_keys = on
+        actor.user.save(update_fields=["single_keys"])
+        return actor.user
+
+
 def change_password(*, actor: Actor, old: str, new: str, session_key: str) -> User:
     """Take another password; every session but this one ends. API tokens stay. Raises `Forbidden`, `Unprocessable`."""
     with verb(actor, "change_password", actor.user.username):

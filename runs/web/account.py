@@ -116,6 +116,9 @@ def profile(request: Request) -> HttpResponse:
     language = request.POST.get("language", person.language)
     if language != person.language:
         person = operations.set_language(actor=request.actor, language=language)
+    single_keys = request.POST.get("single_keys") == "on"
+    if single_keys != person.single_keys:
+        person = operations.set_single_keys(actor=request.actor, on=single_keys)
     with translation.override(person.language or translation.get_language_from_request(request)):
         messages.success(request, gettext("Saved."))  # read on a page that speaks the new language
     answer = see_other(reverse("account"))

@@ -83,6 +83,11 @@ class Frame:
         return translation.get_language() or settings.LANGUAGE_CODE
 
     @property
+    def single_keys(self) -> bool:
+        """Whether single letters act."""
+        return self.actor is None or self.actor.user.single_keys
+
+    @property
     def roles(self) -> str:
         return ", ".join(codes.word(role) for role in sorted(self.actor.roles)) if self.actor else ""
 

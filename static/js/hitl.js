@@ -264,6 +264,7 @@
       if (event.key === "Escape") field.blur();
       return;
     }
+    if (event.key.length === 1 && document.documentElement.dataset.keys === "off") return;
     const act = KEYS[event.key];
     if (act && !(one("dialog[open]") && event.key !== "Escape") && act()) event.preventDefault();
   });

@@ -65,7 +65,7 @@
   });
 
   document.addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "x" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (document.documentElement.dataset.keys === "off" || event.key.toLowerCase() !== "x" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select") || one("dialog[open]")) return;
     const row = document.activeElement.closest("[data-item]") || (one("[data-rows] [aria-current]") || document.body).closest("[data-item]");
     const box = row && one("[data-pick]:not(:disabled)", row);

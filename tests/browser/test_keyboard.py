@@ -100,6 +100,18 @@ def test_the_keys_are_told_by_a_question_mark(frida: Page) -> None:
     expect(frida.get_by_role("dialog", name="Keys")).to_be_hidden()
 
 
+def test_who_wants_no_single_keys_has_none_that_act(opens: Opens) -> None:
+    page = opens("vera").page
+    keys = page.get_by_role("dialog", name="Keys")
+    for wanted in (False, True):
+        page.goto("/account/")
+        page.get_by_label("Single keys act").set_checked(wanted)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Saved.")).to_be_visible()
+        page.keyboard.press("?")
+        assert keys.is_visible() == wanted
+
+
 def test_every_control_of_the_card_is_reached_by_tab_in_reading_order(site: Site, frida: Page) -> None:
     _, approval_id = asked(site, args={"note": "x"}, editable=["note"])
     frida.goto(f"/inbox/{approval_id}/")
