@@ -156,7 +156,7 @@ CSRF_COOKIE_NAME = "hitl_csrf"
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "runs.web.door.csrf_failure"
 FILE_UPLOAD_HANDLERS = [
-    "runs.web.uploads.Bounded",
+    "runs.uploads.Bounded",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]

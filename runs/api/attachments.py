@@ -11,7 +11,7 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from runs import attached, operations, queries
+from runs import attached, operations, queries, uploads
 from runs.api import documents
 from runs.api.endpoint import Endpoint, actor_of, rendered
 from runs.api.media import ENVELOPE
@@ -104,11 +104,12 @@ class AttachmentContent(Endpoint):
 def _sent(request: Request) -> tuple[Any, str | None]:
     """The only file of a form, and its type."""
     form: Any = request.data
-    odd = sorted({*form, *request.FILES} - {"file", "type", "csrfmiddlewaretoken"})
+    sent = uploads.files_of(request)
+    odd = sorted({*form, *sent} - {"file", "type", "csrfmiddlewaretoken"})
     if odd:
         problems = [Problem(f"/{name}", "unknown_field", "known here: file, type") for name in odd]
         raise UnknownField(f"The form has a field {odd[0]!r:.100} that nothing here reads.", errors=problems)
-    files = request.FILES.getlist("file")
+    files = sent.getlist("file")
     if len(files) != 1:
         raise BadRequest(
             "Send one file, in the field `file`.", errors=[Problem("/file", "missing", "one file")]

@@ -10,9 +10,9 @@ from django.http import FileResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
-from runs import attached, operations
+from runs import attached, operations, uploads
 from runs.errors import Problem, Unprocessable
-from runs.web import run_parts, uploads
+from runs.web import run_parts
 from runs.web.door import Request, page
 from runs.web.sheet import Done, forms
 
@@ -24,7 +24,7 @@ def show(request: Request, attachment_id: UUID) -> FileResponse:
 
 @forms(run_parts.data_page)
 def attach(request: Request, run_id: UUID) -> Done:
-    file = uploads.only_file(request)
+    file = uploads.files_of(request).get("file")
     if file is None:
         raise Unprocessable(
             "Choose a file first.", errors=[Problem("/file", "missing", "Choose a file first.")]

@@ -58,7 +58,9 @@ def test_what_one_hears_of_is_said_on_a_phone_too(site: Site, opens: Opens) -> N
         "/notifications/settings/"
     )  # what was said about the first one covers the button on so small a screen
     page.get_by_label("at once").check()
-    page.get_by_role("button", name="Save").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("at once")).to_be_checked()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

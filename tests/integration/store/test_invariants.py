@@ -116,6 +116,7 @@ REFUSED: dict[str, list[str]] = {
     ],
     "view_page_known": ["UPDATE runs_savedview SET page = 'elsewhere'"],
     "term_kind_known": ["UPDATE runs_runterm SET kind = 'word'"],
+    "preference_hour_of_a_day": ["UPDATE runs_preference SET hour = 24"],
     "preference_topics_known": ["UPDATE runs_preference SET app = '{gossip}'"],
     "token_scopes_known": ["UPDATE runs_apitoken SET scopes = '{everything}'"],
     "project_limit_is_positive": ["UPDATE runs_project SET max_concurrent_runs = 0"],

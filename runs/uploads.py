@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.files.uploadhandler import FileUploadHandler, SkipFile
-from django.http import HttpRequest
 
 from runs.errors import Told, TooLarge
 
@@ -26,10 +25,10 @@ class Bounded(FileUploadHandler):
         """The next handler has it."""
 
 
-def only_file(request: HttpRequest) -> Any:
-    """The file of a form, or None if none was chosen. Raises `TooLarge`."""
+def files_of(request: Any) -> Any:
+    """The files of a form, by field. Raises `TooLarge` if one was not kept."""
     files = request.FILES  # reads the form
     if getattr(request, _MARK, False):
         limit = settings.HITL_ATTACHMENT_BYTES
         raise TooLarge(Told("The file has more than {limit:,} bytes.", limit=limit), limit=limit)
-    return files.get("file")
+    return files
