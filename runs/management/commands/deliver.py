@@ -18,6 +18,8 @@ logger = logging.getLogger("runs.deliver")
 class Command(BaseCommand):
     help = "Sends what is in the outbox: webhooks and mails. Several may run at once."
 
+    requires_system_checks = ()  # they load all of the API and the pages; `migrate`, before any start, makes them
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks (default 1)")
         parser.add_argument("--once", action="store_true", help="send what is due now, then end")

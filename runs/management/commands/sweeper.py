@@ -18,6 +18,8 @@ logger = logging.getLogger("runs.sweeper")
 class Command(BaseCommand):
     help = "Looks once a second for what time and death have made due: takeovers, retries, approvals, lost hints."
 
+    requires_system_checks = ()  # they load all of the API and the pages; `migrate`, before any start, makes them
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--every", type=float, default=1.0, help="seconds from one round to the next (default 1)"
