@@ -34,6 +34,7 @@ CALLED: Final = "hitl:called:"  # before a queue's name: the call that lies in i
 CALLED_FOR: Final = 30  # seconds after which it is taken for lost
 MEASURED_FOR: Final = 1.0  # seconds for which the measured length of a queue is believed
 MEASURED_AGAIN: Final = 0.1  # and if it was full
+PASSED_ON: Final = 2.0  # seconds in which the hints of a run are passed on once
 REST: Final = 5.0  # seconds without a try after Redis did not answer
 logger = logging.getLogger(__name__)
 
@@ -64,6 +65,23 @@ def tell_parent(child_id: uuid.UUID) -> None:
 def send(run_id: uuid.UUID, branch: int, address: str, *, queue: str) -> bool:
     """Send the hint now. A broker that does not answer is no error: the sweeper tells the workers later."""
     return _send(ADVANCE, str(run_id), branch, address, queue=queue)
+
+
+def pass_on(run_id: uuid.UUID, branch: int, address: str, *, queue: str) -> None:
+    """Send a hint, of which this process can make nothing, to the others: while it is busy with it, only they listen.
+
+    Whoever took a hint listens anew first, and so has listened longest when the sweeper gives the next one: without this it
+    would get that too, and the next. Once in a while for a run; if the others are busy it comes back, and is let be.
+    """
+    now = time.monotonic()
+    for known in [known for known, at in _passed_on.items() if now - at >= PASSED_ON]:
+        del _passed_on[known]
+    if run_id not in _passed_on:
+        _passed_on[run_id] = now
+        send(run_id, branch, address, queue=queue)
+
+
+_passed_on: Final[dict[uuid.UUID, float]] = {}  # when, by run
 
 
 def call_in(queue: str) -> None:

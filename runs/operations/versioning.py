@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from runs import policies, queries, store, workflows
+from runs import dispatch, policies, queries, store, workflows
 from runs.engine import Workflow, migrating
 from runs.engine import position as at
 from runs.engine.canonical import Json
@@ -129,16 +129,22 @@ def _elsewhere(run: Run, told: str) -> VersionElsewhere:
     )
 
 
-def take_along(run_id: uuid.UUID) -> bool:
-    """Whether this worker can go on with a run whose version it has not; migrates it if nobody has that any more."""
+def take_along(run_id: uuid.UUID, branch: int, address: str) -> bool:
+    """Whether this worker can go on with a run whose version it has not; migrates it if nobody has that any more, and passes
+    the hint on to those who have it."""
     try:
         with transaction.atomic(durable=True):
-            with_code(store.lock_run(run_id))
+            run = store.lock_run(run_id)
+            with_code(run)
     except NeedsMigration as refused:
         note(run_id=run_id, refused=refused)
         return False
-    except (VersionElsewhere, StepExecuting, Busy, NotFound, CheckpointUnreadable) as left:
+    except VersionElsewhere as left:
         logger.info("the run is left to others: %s", left, extra={"run": str(run_id)})
+        dispatch.pass_on(run_id, branch, address, queue=run.queue)
+        return False
+    except (StepExecuting, Busy, NotFound, CheckpointUnreadable) as left:
+        logger.info("the run is left for now: %s", left, extra={"run": str(run_id)})
         return False
     return True
 

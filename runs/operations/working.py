@@ -104,7 +104,7 @@ def _claim(run_id: uuid.UUID, branch: int, address: str, me: Worker) -> Claimed 
     try:
         return claim()
     except MigrationMissing:
-        return claim() if take_along(run_id) else None
+        return claim() if take_along(run_id, branch, address) else None
 
 
 class Slice:

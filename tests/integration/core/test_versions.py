@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from pydantic import BaseModel
 
-from runs import operations, store, workflows
+from runs import dispatch, operations, store, workflows
 from runs.engine import Action, Workflow
 from runs.engine.limits import DEFAULT_QUEUE
 from runs.errors import (
@@ -303,13 +303,16 @@ def test_a_version_that_a_worker_has_is_neither_migrated_nor_missing(house: Hous
 
 
 def test_c82_a_worker_without_the_version_leaves_the_run_and_no_attempt_is_consumed(house: House) -> None:
+    """The hint goes on to those who have it: whoever took one listens longest when the next is given, and would take that too."""
     seen: Seen = []
     deploy(letters(1, First, seen))
     run = house.submit(NAME)
     old = a_worker_with(letters(1, First, seen))
     deploy(letters(2, Second, seen))
-    step = Step.objects.get(run=run)
-    operations.advance(run_id=run.pk, branch=1, address=step.address)
+    step, hints = Step.objects.get(run=run), dispatch.length(run.queue)
+    for _ in range(2):  # where nobody else listens it comes back, and is let be
+        operations.advance(run_id=run.pk, branch=1, address=step.address)
+    assert dispatch.length(run.queue) == hints + 1
     step.refresh_from_db()
     assert (step.status, step.entries, step.attempt) == ("ready", 0, 1)
     assert kinds_of(run) == ["run_submitted"]
