@@ -6,11 +6,12 @@ below put it over rows that were read to be looked at. Such rows are never saved
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from django.db.models import Q
 from pydantic import BaseModel
 
 from runs import workflows
@@ -39,7 +40,8 @@ def findable(run: Run, document: dict[str, Any], *, first: Approval | None = Non
     return sight.of_question(document, quotable=sorted(quoted))
 
 
-def _of(roles: frozenset[str], run: Run) -> Sight:
+def _of(roles: frozenset[str], run: Run, recorded: str | None = None) -> Sight:
+    """recorded: the shape of a version that is not registered here, if it has been asked for; empty where there is none."""
     workflow = workflows.find(run.workflow, run.workflow_version)
     others = [
         flow.schema.json_schema
@@ -48,23 +50,36 @@ def _of(roles: frozenset[str], run: Run) -> Sight:
     ]
     if workflow is not None:
         return replace(_of_workflow(roles, workflow), others=others)
-    rows = WorkflowVersion.objects.filter(name=run.workflow, version=run.workflow_version)
-    recorded = rows.values_list("shape", flat=True).first()
+    at = run.workflow, run.workflow_version
+    if recorded is None:
+        recorded = _recorded({at}).get(at)
     shape: dict[str, Any] = canonical.loads(recorded) if recorded else {}
     return Sight(roles, shape.get("state"), shape.get("input"), None, _nested(shape), others)
 
 
-def of_many(actor: Actor) -> Callable[[Run], Sight]:
-    """The same for a list of runs: each version of a workflow is looked up once."""
+def of_many(actor: Actor, runs: Iterable[Run] = ()) -> Callable[[Run], Sight]:
+    """The same for a list of runs: each version of a workflow is looked up once. runs: of which it is asked for sure; then one
+    query for all that are not registered here."""
     known: dict[tuple[str, str], Sight] = {}
+    places = {(run.workflow, run.workflow_version) for run in runs}
+    shapes = _recorded({place for place in places if workflows.find(*place) is None})
 
     def sight_of(run: Run) -> Sight:
         at = run.workflow, run.workflow_version
         if at not in known:
-            known[at] = of(actor, run)
+            known[at] = _of(actor.roles, run, shapes.get(at, "" if at in places else None))
         return known[at]
 
     return sight_of
+
+
+def _recorded(places: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """The shapes of versions, by name and version. One query, none for none."""
+    if not places:
+        return {}
+    which = Q(*(Q(name=name, version=version) for name, version in places), _connector=Q.OR)
+    rows = WorkflowVersion.objects.filter(which).values_list("name", "version", "shape")
+    return {(name, version): shape for name, version, shape in rows}
 
 
 def of_workflow(actor: Actor, workflow: Workflow) -> Sight:

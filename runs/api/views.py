@@ -81,7 +81,7 @@ class Runs(Endpoint):
             after=parameters.moment_and_id(wanted.cursor),
             limit=wanted.limit,
         )
-        sight_of = sights.of_many(actor)
+        sight_of = sights.of_many(actor, page.rows)
         items = [documents.run_summary(run, sight=sight_of(run)) for run in page.rows]
         return paged(items, page, lambda run: cursor_of(run.created_at, run.pk))
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from django import template
+from django.template.loader import render_to_string
 from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 
 from runs.engine import canonical
 from runs.tongue import number
@@ -139,12 +142,18 @@ def icon(name: str, kind: str = "") -> SafeString:
     )
 
 
-@register.inclusion_tag("parts/risk.html")
-def risk(level: str | None, form: str = "chip") -> dict[str, Any]:
+@register.simple_tag
+def risk(level: str | None, form: str = "chip") -> SafeString:
     """One to four bars, with the word (chip) or with a label (row)."""
-    known = level if level in codes.RISKS else None
-    height = list(codes.RISKS).index(known) + 1 if known else 0
-    return {"level": known, "form": form, "bars": [n < height for n in range(4)]}
+    return _bars(level if level in codes.RISKS else None, form, get_language())
+
+
+@cache
+def _bars(level: str | None, form: str, language: str | None) -> SafeString:
+    """Drawn once for each language: a list has as many as it has rows."""
+    height = list(codes.RISKS).index(level) + 1 if level else 0
+    shown = {"level": level, "form": form, "bars": [n < height for n in range(4)]}
+    return render_to_string("parts/risk.html", shown)
 
 
 @register.inclusion_tag("parts/quorum.html")

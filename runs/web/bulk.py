@@ -94,7 +94,7 @@ def _next(order: Order, which: RunFilter, after: UUID | None) -> str:
 
 
 def _rows(request: Request, result: Bulk) -> dict[str, Any]:
-    sight_of = sights.of_many(request.actor)
+    sight_of = sights.of_many(request.actor, [item.run for item in result.items])
     rows = [
         Row(item, signs.RUN[item.run.status], sight_of(item.run).text(said(item.detail)))
         for item in result.items

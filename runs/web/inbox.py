@@ -19,7 +19,7 @@ from runs.web.attending import SNOOZES
 from runs.web.door import Request, page
 from runs.web.queue import Found, Place
 
-ROWS: Final = 200
+ROWS: Final = 50
 
 
 @page()
@@ -97,7 +97,7 @@ def _found(request: Request, place: Place) -> Found:
     counted = {view: Wanted(view=view) for view in queue.COUNTED}
     counts = inboxes.counts(project, who, {**counted, "here": place.wanted})
     listing, here = _listing(request, place), counts.by["here"]
-    sight_of = sights.of_many(request.actor)
+    sight_of = sights.of_many(request.actor, [row.run for row in listing.rows])
     for row in listing.rows:
         sights.approval(row, sight_of(row.run))
     return Found(

@@ -89,7 +89,7 @@ def index(request: Request) -> HttpResponse:
     mark = runlists.mark(found.rows)  # before what is hidden is taken out
     now = store.now()
     live = queries.live([run.pk for run in found.rows])
-    sight_of = sights.of_many(request.actor)
+    sight_of = sights.of_many(request.actor, found.rows)
     for run in found.rows:
         hide(run, live[run.pk], sight_of(run))
     values, told = runlists.terms(found.rows), at.which.as_dict()

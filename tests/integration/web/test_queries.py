@@ -85,6 +85,18 @@ def test_the_list_of_runs(house: House, parked: Callable[[int], list[Run]], clie
     assert (count(client, "/runs/"), few) == (11, 11)
 
 
+@pytest.mark.parametrize("path", ["/runs/", "/inbox/"])
+def test_a_list_of_versions_that_are_not_registered_here_asks_once_for_all(
+    house: House, parked: Callable[[int], list[Run]], client_of: ClientOf, path: str
+) -> None:
+    client = client_of(house.olga if path == "/runs/" else house.frida)
+    runs = parked(4)
+    here = count(client, path)
+    for number, run in enumerate(runs):
+        Run.objects.filter(pk=run.pk).update(workflow_version=f"old {number}")
+    assert count(client, path) == here + 1
+
+
 def test_the_page_of_a_run(house: House, parked: Callable[[int], list[Run]], client_of: ClientOf) -> None:
     client = client_of(house.olga)
     [run] = parked(1)
