@@ -13,9 +13,8 @@ from celery import Celery, signals
 from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hitl.settings")
-os.environ.setdefault(
-    "CELERY_SKIP_CHECKS", "yes"
-)  # they load all of the API and the pages, which no worker has a use for
+# Django's checks load all of the API and the pages, which no worker has a use for.
+os.environ.setdefault("CELERY_SKIP_CHECKS", "yes")
 
 from django.conf import settings
 from django.db import close_old_connections

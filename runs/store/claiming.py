@@ -115,26 +115,27 @@ def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> tup
         "lease": settings.HITL_LEASE_SECONDS,
         "items": items,
     }
-    for row in ask("claim_step", told):
-        lane, node, visit, failures, crashes, earlier, entry, worked, started_at, admitted_at, *branch = row
-        if started_at is not None:
-            run.status, run.started_at, run.admitted_at = RunStatus.RUNNING, started_at, admitted_at
-        held = Held(
-            run.pk,
-            run.branch,
-            LiveStep(lane, node, address, visit),
-            run.epoch,
-            token,
-            worker,
-            attempt=earlier + failures + crashes + 1,
-            failures=failures,
-            crashes=crashes,
-            earlier=earlier,
-            entry=entry,
-            worked=worked,
-        )
-        return held, read_as(Branch, branch)
-    return None
+    rows = ask("claim_step", told)
+    if not rows:
+        return None
+    lane, node, visit, failures, crashes, earlier, entry, worked, started_at, admitted_at, *branch = rows[0]
+    if started_at is not None:
+        run.status, run.started_at, run.admitted_at = RunStatus.RUNNING, started_at, admitted_at
+    held = Held(
+        run.pk,
+        run.branch,
+        LiveStep(lane, node, address, visit),
+        run.epoch,
+        token,
+        worker,
+        attempt=earlier + failures + crashes + 1,
+        failures=failures,
+        crashes=crashes,
+        earlier=earlier,
+        entry=entry,
+        worked=worked,
+    )
+    return held, read_as(Branch, branch)
 
 
 def check_fence(run: Run, held: Held) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -19,7 +17,7 @@ from runs.models import Approval
 from runs.operations import Together
 from runs.templatetags import words
 from runs.web import inbox
-from runs.web.door import Request, number, see_other
+from runs.web.door import Request, identity, number, see_other
 from runs.web.sheet import Done, forms
 
 
@@ -83,6 +81,5 @@ def _seen(request: Request, approval: Approval | None) -> Approval | None:
 def _url(request: Request) -> str:
     """The list it was chosen in, without boxes; with the card that was open beside it."""
     here = inbox.place_of(request).settled.query
-    with suppress(ValueError):
-        return reverse("approval", args=[UUID(request.POST.get("open", ""))]) + here
-    return reverse("inbox") + here
+    card = identity(request.POST.get("open", ""))
+    return (reverse("approval", args=[card]) if card else reverse("inbox")) + here

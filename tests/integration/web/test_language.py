@@ -15,29 +15,21 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import translation
 
-from runs import workflows
 from runs.engine import Workflow
 from runs.errors import Told
 from runs.models import Approval, AuditEntry, Team, User
 from runs.policies import Actor
 from runs.templatetags import words
 from runs.tongue import said
-from tests.browser.flows.workflows import asking
 from tests.integration.core.conftest import House, person
-from tests.integration.web.test_door import addresses
+from tests.integration.web.test_door import addresses, flow
 from tests.kit.reading import CLOSES, OPENS, WORD, Reader
+
+__all__ = ["flow"]
 
 ClientOf = Callable[[Actor], Client]
 BY_THE_CLOCK = ("health",)  # says more the longer a test takes
 NO_PAGES = ("styleguide", "sign-out", "export-runs", "switch")
-
-
-@pytest.fixture
-def flow() -> Iterator[Workflow]:
-    made = asking("asked")
-    workflows.register(made)
-    yield made
-    workflows.unregister("asked")
 
 
 @pytest.fixture
