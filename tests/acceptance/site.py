@@ -35,6 +35,7 @@ class Site:
         self.stack = stack
         self.ledger: Ledger = stack.ledger
         self.tokens = _seeded(stack)
+        self.started: list[str] = []  # ids of the runs, as they were submitted
         self.faults: list[str] = []  # answers of 500 and above
         self.marks: dict[str, tuple[int, bytes]] = {}  # how far a history was seen, and its hash there
         self.log_marks: dict[str, int] = {}  # how long each log was when the test began
@@ -78,7 +79,14 @@ class Site:
 
     def start(self, workflow: str, **input: Any) -> str:
         """Submit a run; its id."""
-        return str(self.submit(workflow, **input)["id"])
+        self.started.append(str(self.submit(workflow, **input)["id"]))
+        return self.started[-1]
+
+    def cancel_since(self, mark: int) -> None:
+        """Cancel what was started since there were `mark` runs and is not over: what a test leaves would fill the lists of the next."""
+        for run_id in self.started[mark:]:
+            self.as_("olga").post(f"/runs/{run_id}/cancel")
+        del self.started[mark:]
 
     def run(self, run_id: str) -> dict[str, Any]:
         answer = self.as_("olga").get(f"/runs/{run_id}")

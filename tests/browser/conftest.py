@@ -92,6 +92,14 @@ def site(servers: Servers, mail: Postbox) -> Iterator[Site]:
         stack.stop()
 
 
+@pytest.fixture(autouse=True)
+def _leaves_nothing_open(site: Site) -> Iterator[None]:
+    """The inbox shows fifty rows: what one test asks is not among what another looks at. Runs of a module's fixtures stay."""
+    mark = len(site.started)
+    yield
+    site.cancel_since(mark)
+
+
 class Watched:
     """A browser context with its page, and everything in it that should not have happened."""
 
