@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from runs.engine import canonical
 from runs.engine.limits import DEFAULT_QUEUE, PRIORITIES
 from runs.engine.status import TERMINAL, RunStatus, StepStatus
-from runs.models.guards import CheckedWhenWritten
+from runs.models.guards import CheckedByFunction, CheckedWhenWritten
 from runs.models.packed import PackedText
 from runs.models.people import ApiToken, Project, User
 
@@ -320,8 +320,8 @@ class Checkpoint(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(kind__in=CHECKPOINT_KINDS), name="checkpoint_kind_known"),
-            models.CheckConstraint(
+            CheckedByFunction(condition=Q(kind__in=CHECKPOINT_KINDS), name="checkpoint_kind_known"),
+            CheckedByFunction(
                 condition=Q(snapshot__isnull=False, patch__isnull=True, snapshot_no=models.F("no"))
                 | Q(snapshot__isnull=True, patch__isnull=False, snapshot_no__lt=models.F("no")),
                 name="checkpoint_patch_or_snapshot",
@@ -412,10 +412,10 @@ class Step(models.Model):
             ),
         ]
         constraints = [
-            models.CheckConstraint(
+            CheckedByFunction(
                 condition=Q(status__in=[s.value for s in StepStatus]), name="step_status_known"
             ),
-            models.CheckConstraint(
+            CheckedByFunction(
                 condition=Q(
                     status="executing", token__isnull=False, worker__isnull=False, lease_until__isnull=False
                 )
@@ -466,10 +466,10 @@ class JournalEntry(models.Model):
             models.Index(fields=["ended_at"], condition=Q(guard__isnull=False), name="journal_guarded")
         ]
         constraints = [
-            models.CheckConstraint(
+            CheckedByFunction(
                 condition=Q(effect__in=["none", "reversible", "irreversible"]), name="journal_effect_known"
             ),
-            models.CheckConstraint(condition=Q(kind__in=ENTRY_KINDS), name="journal_kind_known"),
+            CheckedByFunction(condition=Q(kind__in=ENTRY_KINDS), name="journal_kind_known"),
         ]
 
 
