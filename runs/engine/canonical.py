@@ -16,7 +16,10 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # typeshed leaves one out
 from typing import Any, Final
+
+from pydantic_core import from_json
 
 from runs.errors import InvalidJson, Problem, Told, TooLarge
 
@@ -38,10 +41,11 @@ _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 
 
-# Made once: `json.dumps` makes an encoder anew for each call that says how it wants its text.
-_encode: Final = json.JSONEncoder(
-    ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
-).encode
+# What `json.JSONEncoder` makes anew for each document, made once: that took longer than to write a small one. It does not look
+# for a document within itself; what comes here has been checked.
+_chunks: Final = c_make_encoder(
+    None, json.JSONEncoder().default, encode_basestring, None, ":", ",", True, False, False
+)
 
 
 class _Marked:
@@ -116,7 +120,7 @@ def check(value: Json, *, max_depth: int = MAX_DEPTH) -> None:
 def dumps(value: Json, *, indent: int | None = None) -> str:
     """Canonical text of a document; with `indent`, the same order and numbers laid out for people."""
     if indent is None:
-        return _encode(value)
+        return "".join(_chunks(value, 0))
     return json.dumps(
         value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ": "), indent=indent
     )
@@ -124,7 +128,10 @@ def dumps(value: Json, *, indent: int | None = None) -> str:
 
 def loads(text: str) -> Json:
     """Read text that `dumps` wrote. Trusted: no checks."""
-    return json.loads(text)
+    try:
+        return from_json(text)  # twice as fast, with all digits of all numbers
+    except ValueError:  # nor as deep: 200 levels, and a position may have more
+        return json.loads(text)
 
 
 def digest(value: Json) -> str:

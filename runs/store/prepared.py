@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from django.conf import settings
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from psycopg.abc import Transformer as AbstractTransformer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
@@ -88,8 +88,9 @@ def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | 
 
     Raises `psycopg.Error`.
     """
-    connection.ensure_connection()
-    raw: psycopg.Connection[Any] = connection.connection
+    here = connections[DEFAULT_DB_ALIAS]  # looked up once: it is another one in each thread
+    here.ensure_connection()
+    raw: psycopg.Connection[Any] = here.connection
     plan_by_keys(raw)
     return next(iter(_rows(raw, name, parameters)), None)
 
