@@ -15,6 +15,7 @@ from runs import inboxes
 from runs.inboxes import Wanted
 from runs.live.onlooking import Onlooker
 from runs.models import Approval, SavedView
+from runs.queries import votes_of, was_edited
 from runs.templatetags import words
 from runs.tongue import Words
 from runs.web import sentence, signs
@@ -335,17 +336,14 @@ def _chips(place: Place, url: str) -> list[Chip]:
 
 
 def _row(approval: Approval, *, now: datetime, current: bool, onlookers: Sequence[Onlooker]) -> Row:
-    votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
     is_open = approval.status == "open"
     left = approval.due_at - now if approval.due_at else None
     return Row(
         approval=approval,
-        sign=signs.of_approval(
-            approval, edited=any(vote.decisive and vote.edited for vote in approval.votes.all())
-        ),
+        sign=signs.of_approval(approval, edited=was_edited(approval)),
         due=_due(approval, left, now=now),
         late=is_open and left is not None and left < timedelta(hours=1),
-        have=sum(1 for vote in votes if vote.outcome == "approve" and vote.stage == approval.stage),
+        have=votes_of(approval),
         whom=sentence.whom(approval),
         current=current,
         worked_by=str(approval.assignee) if is_open and approval.is_worked_on(now) else "",
