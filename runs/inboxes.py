@@ -6,20 +6,22 @@ Everything is asked within one project. No page counts further than a hundred.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils.translation import gettext
 
 from runs import cursors, policies, queries, store
 from runs.engine import finding
+from runs.engine.redaction import MARK
 from runs.engine.status import ApprovalStatus
-from runs.models import Approval, Project, Snooze, User, Vote
+from runs.models import Approval, Project, Run, Snooze, User, Vote
 from runs.models.approvals import RISKIEST_FIRST
 from runs.policies import Actor
 
@@ -34,6 +36,7 @@ DUES: Final[Mapping[str, timedelta | None]] = {
 }
 COUNTED: Final = 100
 LONGEST: Final = 200  # characters of a value
+_MAY_HIDE: Final = "may_hide"  # what a line of a list has beside its columns
 
 _CHOICES: Final[Mapping[str, Sequence[str]]] = {
     "view": VIEWS,
@@ -87,6 +90,11 @@ class Wanted:
     def order(self) -> str:
         return "closed" if self.view == "decided" else self.sort
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of a view."""
+        return self == Wanted(view=self.view, sort=self.sort)
+
 
 NAMES: Final = tuple(one.name for one in fields(Wanted))
 
@@ -116,6 +124,51 @@ class Asked:
     seats: Sequence[AskedSeat]
 
     @property
+    def teams(self) -> list[str]:
+        """The person's own."""
+        return sorted({team for seat in self.seats if seat.user == self.user for team in seat.teams})
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSeat:
+    user: User
+    teams: frozenset[str]
+    reviewer: bool
+
+
+def asked(actor: Actor) -> Asked:
+    """Whom the inbox of this person is for: nobody whom nothing can ask. One query."""
+    if not policies.DECIDERS & actor.roles:
+        return Asked(actor.user, [])
+    return Asked(actor.user, [AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats])
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    """What the conditions of an inbox compare with. Each value may be the place of one (`store.Given`)."""
+
+    project: Any
+    user: Any
+    teams: Any
+    seats: Sequence[_Seat]
+
+    @classmethod
+    def of(cls, project_id: UUID, asked: Asked, place: Callable[[str, Any], Any]) -> _Asker:
+        """place: what stands in the query for a value, by its name."""
+        seats = [
+            _Seat(
+                place(f"user_{no}", seat.user.pk),
+                place(f"name_{no}", seat.user.username),
+                place(f"teams_{no}", sorted(seat.teams)),
+                seat.reviewer,
+            )
+            for no, seat in enumerate(asked.seats)
+        ]
+        return cls(
+            place("project", project_id), place("user", asked.user.pk), place("teams", asked.teams), seats
+        )
+
+    @property
     def q(self) -> Q:
         """Open approvals that wait for this person: they may decide them, have not done so, and have not snoozed them."""
         asked: Q = Q(pk__in=[])
@@ -128,38 +181,29 @@ class Asked:
         mine: Q = Q(status=ApprovalStatus.OPEN) & asked & ~_asked_by(self.user)
         return mine & Q(~later) & Q(~said)
 
-    @property
-    def teams(self) -> list[str]:
-        """The person's own."""
-        return sorted({team for seat in self.seats if seat.user == self.user for team in seat.teams})
-
 
 @dataclass(frozen=True, slots=True)
-class AskedSeat:
-    user: User
-    teams: frozenset[str]
+class _Seat:
+    user: Any
+    name: Any
+    teams: Any
     reviewer: bool
 
     @property
     def q(self) -> Q:
         """Asked by name, by team or as any reviewer, and not the requester."""
-        by_name = Q(users__contains=[self.user.username])
-        by_team = Q(teams__overlap=sorted(self.teams)) if self.teams else Q(pk__in=[])
         anybody = Q(teams=[], users=[]) if self.reviewer else Q(pk__in=[])
-        asked: Q = by_name | by_team | anybody
+        asked: Q = Q(users__contains=[self.name]) | _asks_teams(self.teams) | anybody
         return asked & ~_asked_by(self.user)
 
 
-def _asked_by(user: User) -> Q:
+def _asks_teams(teams: Any) -> Q:
+    return Q(teams__overlap=teams) if teams else Q(pk__in=[])
+
+
+def _asked_by(user: Any) -> Q:
     asked = Q(run__requester=user) | Q(run__submitted_by=user)
     return asked & ~Q(options__contains={"requester_may_decide": True})
-
-
-def asked(actor: Actor) -> Asked:
-    """Whom the inbox of this person is for: nobody whom nothing can ask. One query."""
-    if not policies.DECIDERS & actor.roles:
-        return Asked(actor.user, [])
-    return Asked(actor.user, [AskedSeat(seat.user, seat.teams, seat.reviewer) for seat in actor.seats])
 
 
 # ---- which
@@ -167,7 +211,11 @@ def asked(actor: Actor) -> Asked:
 
 def rows(project_id: UUID, wanted: Wanted, asked: Asked) -> QuerySet[Approval]:
     """Every approval that is wanted, in no order."""
-    found = Approval.objects.filter(_in_view(wanted.view, asked), project=project_id)
+    return _rows(wanted, _Asker.of(project_id, asked, _itself))
+
+
+def _rows(wanted: Wanted, who: _Asker) -> QuerySet[Approval]:
+    found = Approval.objects.filter(_in_view(wanted.view, who), project=who.project)
     for told, condition in _conditions(wanted):
         if told:
             found = found.filter(condition)
@@ -178,14 +226,36 @@ def rows(project_id: UUID, wanted: Wanted, asked: Asked) -> QuerySet[Approval]:
     return found.filter(store.has_words(sought)) if sought else found
 
 
-def _in_view(view: str, asked: Asked) -> Q:
+def _answers(
+    name: str, query: Callable[[_Asker], QuerySet[Any, Any]], project_id: UUID, asked: Asked, *, often: bool
+) -> list[Any]:
+    """The rows of a query of values. often: whether people ask it all day. Then it is written once for everybody whose seats
+    are of the same kinds, under this name; in it nothing may stand that somebody has typed."""
+    if not often:
+        return list(query(_Asker.of(project_id, asked, _itself)))
+    told: dict[str, Any] = {}
+    who = _Asker.of(project_id, asked, partial(_given, told))
+    kinds = "".join("r" if seat.reviewer else "o" for seat in asked.seats)
+    return store.answers(f"{name} {kinds}", lambda: query(who), **told)
+
+
+def _itself(_: str, value: Any) -> Any:
+    return value
+
+
+def _given(told: dict[str, Any], name: str, value: Any) -> store.Given:
+    told[name] = value
+    return store.Given(name)
+
+
+def _in_view(view: str, who: _Asker) -> Q:
     is_open = Q(status=ApprovalStatus.OPEN)
     if view == "mine":
-        return asked.q
+        return who.q
     if view == "unclaimed":
-        return asked.q & ~Q(assignee__isnull=False, assigned_until__gt=Now())
+        return who.q & ~Q(assignee__isnull=False, assigned_until__gt=Now())
     if view == "teams":
-        return is_open & (Q(teams__overlap=asked.teams) if asked.teams else Q(pk__in=[]))
+        return is_open & _asks_teams(who.teams)
     return ~is_open if view == "decided" else is_open
 
 
@@ -203,6 +273,9 @@ def _conditions(wanted: Wanted) -> list[tuple[str, Q]]:
     ]
 
 
+# ---- rows
+
+
 @dataclass(slots=True)
 class Listing:
     """A page of approvals with their runs and votes, and where the next one begins; empty on the last."""
@@ -216,6 +289,53 @@ def page(project_id: UUID, wanted: Wanted, asked: Asked, *, after: str = "", lim
     found = _from(rows(project_id, wanted, asked), wanted.order, after)
     some = list(queries.with_votes(found)[: limit + 1])
     return Listing(some[:limit], cursor(some[limit - 1], wanted.order) if len(some) > limit else "")
+
+
+_ITEM: Final = store.Part(
+    Approval,
+    only=(
+        *("id", "run_id", "node", "status", "version", "title", "risk", "teams", "users", "quorum", "stage"),
+        *("assignee_id", "assigned_until", "opened_at", "due_at", "closed_at", "outcome", "closed_reason"),
+        *("due_key", "risk_key"),
+    ),
+)
+_OF: Final = store.Part(Run, "run", only=("id", "workflow", "workflow_version"))
+_ASSIGNEE: Final = store.Part(User, "assignee", only=("id", "username", "name"))
+
+
+def items(project_id: UUID, wanted: Wanted, asked: Asked, *, after: str = "", limit: int) -> Listing:
+    """The same as `page`, of each only what its line in a list says: not its document. One query."""
+    often = wanted.is_whole and not after
+    query = partial(_items, wanted, after, limit)
+    found = _answers(f"items {wanted.view} {wanted.order} {limit}", query, project_id, asked, often=often)
+    some = [_item(row) for row in found]
+    return Listing(some[:limit], cursor(some[limit - 1], wanted.order) if len(some) > limit else "")
+
+
+def _items(wanted: Wanted, after: str, limit: int, who: _Asker) -> QuerySet[Approval, Any]:
+    votes = Vote.objects.filter(approval=OuterRef("pk"), version=OuterRef("version"), stage=OuterRef("stage"))
+    edits = Vote.objects.filter(approval=OuterRef("pk"), decisive=True, edited=True)
+    found = _from(_rows(wanted, who), wanted.order, after).annotate(
+        votes_for=queries.count_of(votes.filter(outcome="approve"), "approval"),
+        was_edited=Exists(edits),
+        may_hide=Q(document__contains=f'"{MARK}"'),
+    )
+    names = (*_ITEM.names, *_OF.names, *_ASSIGNEE.names, "votes_for", "was_edited", "may_hide")
+    return found.values_list(*names)[: limit + 1]
+
+
+def _item(row: Sequence[Any]) -> Approval:
+    one: Approval
+    one, one.run, one.assignee = store.instances(row, _ITEM, _OF, _ASSIGNEE)
+    *_, votes_for, was_edited, may_hide = row
+    queries.tell_votes(one, votes_for, edited=was_edited)
+    setattr(one, _MAY_HIDE, may_hide)
+    return one
+
+
+def may_hide(approval: Approval) -> bool:
+    """Whether a document may say of some of what it holds who may see it."""
+    return getattr(approval, _MAY_HIDE, True)
 
 
 def following(project_id: UUID, wanted: Wanted, asked: Asked, approval_id: UUID) -> UUID | None:
@@ -232,12 +352,6 @@ def following(project_id: UUID, wanted: Wanted, asked: Asked, approval_id: UUID)
     return None
 
 
-class _Count(Subquery):
-    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
-    output_field = IntegerField()
-    empty_result_set_value = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How many there are, by name, and the moment by the database's clock."""
@@ -247,12 +361,25 @@ class Counts:
 
 
 def counts(project_id: UUID, asked: Asked, wanted: Mapping[str, Wanted]) -> Counts:
-    """How many there are of each, counted to a hundred. One query."""
-    counted = [
-        _Count(rows(project_id, one, asked).order_by().values("pk")[:COUNTED]) for one in wanted.values()
-    ]
-    *found, moment = Project.objects.filter(pk=project_id).values_list(*counted, Now()).get()
-    return Counts(dict(zip(wanted, found, strict=True)), moment)
+    """How many there are of each, counted to a hundred. One query, and one for all that are not the whole of a view."""
+    orderless = {name: replace(one, sort="due") for name, one in wanted.items()}
+    each = dict.fromkeys(orderless.values())
+    whole, narrowed = [one for one in each if one.is_whole], [one for one in each if not one.is_whole]
+    found: dict[Wanted, int] = {}
+    moment = None
+    for some, often in ((whole, True), (narrowed, False)):
+        if some:
+            name = f"counts {' '.join(one.view for one in some)}"
+            query = partial(_counts, some)
+            [(*counted, moment)] = _answers(name, query, project_id, asked, often=often)
+            found |= dict(zip(some, counted, strict=True))
+    assert moment is not None, wanted
+    return Counts({name: found[one] for name, one in orderless.items()}, moment)
+
+
+def _counts(wanted: Sequence[Wanted], who: _Asker) -> QuerySet[Project, Any]:
+    counted = [queries.CountOf(_rows(one, who).order_by().values("pk")[:COUNTED]) for one in wanted]
+    return Project.objects.filter(pk=who.project).values_list(*counted, Now())
 
 
 def badge(project_id: UUID, asked: Asked) -> int:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Exists, OuterRef, Q, Value
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Now
 
 from runs.engine import canonical, redaction
@@ -31,7 +31,9 @@ from runs.errors import (
     Told,
 )
 from runs.models import Absence, ApiToken, Approval, Member, Project, Run, SavedView, User
+from runs.store import Given, Part, answers, instances
 
+_PERSON = Part(User)
 SUBMITTERS = frozenset({"submitter", "operator"})
 DECIDERS = frozenset({"reviewer", "operator"})
 OPERATORS = frozenset({"operator"})
@@ -82,23 +84,30 @@ class Actor:
     @cached_property
     def seats(self) -> tuple[Seat, ...]:
         """The actor's own seat, then those of people who are away now and have named the actor. One query."""
-        away = Absence.objects.filter(
-            project=self.project, substitute=self.user, ended_at=None, starts_at__lte=Now(), ends_at__gt=Now()
-        )
-        deciding = Member.objects.filter(project=self.project, roles__overlap=sorted(DECIDERS))
-        absent = Q(pk__in=away.values("user"), is_active=True) & Q(pk__in=deciding.values("user"))
-        found = User.objects.filter(Q(pk=self.user.pk) | absent).annotate(
-            names=ArrayAgg("teams__name", filter=Q(teams__project=self.project), default=Value([])),
-            reviews=Exists(
-                Member.objects.filter(project=self.project, user=OuterRef("pk"), roles__contains=["reviewer"])
-            ),
-        )
-        seats = [Seat(user, frozenset(user.names), user.reviews, user.pk == self.user.pk) for user in found]
+        seats = []
+        for row in answers("seats", _seats, user=self.user.pk, project=self.project.pk):
+            [user], (teams, reviews) = instances(row, _PERSON), row[len(_PERSON.names) :]
+            seats.append(Seat(user, frozenset(teams), reviews, user.pk == self.user.pk))
         return tuple(sorted(seats, key=lambda seat: (not seat.own, seat.user.username)))
 
     def as_dict(self) -> dict[str, Json]:
         """As it stands in history and decisions."""
         return {"type": "user", "id": self.user.pk, "name": str(self.user)}
+
+
+def _seats() -> QuerySet[User, Any]:
+    """Each with the names of their teams, and whether they are reviewers."""
+    me, project = Given("user"), Given("project")
+    away = Absence.objects.filter(
+        project=project, substitute=me, ended_at=None, starts_at__lte=Now(), ends_at__gt=Now()
+    )
+    deciding = Member.objects.filter(project=project, roles__overlap=sorted(DECIDERS))
+    absent = Q(pk__in=away.values("user"), is_active=True) & Q(pk__in=deciding.values("user"))
+    found = User.objects.filter(Q(pk=me) | absent).annotate(
+        names=ArrayAgg("teams__name", filter=Q(teams__project=project), default=Value([])),
+        reviews=Exists(Member.objects.filter(project=project, user=OuterRef("pk"), roles__contains=["reviewer"])),
+    )
+    return found.values_list(*_PERSON.names, "names", "reviews")
 
 
 SYSTEM: dict[str, Json] = {"type": "system", "id": None, "name": "system"}

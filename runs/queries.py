@@ -17,6 +17,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db.models import (
     Count,
+    IntegerField,
     Max,
     Min,
     Model,
@@ -252,20 +253,25 @@ def run_mark(project_id: UUID, run_id: UUID) -> Run:
 
 def approvals_mark(project_id: UUID) -> str:
     """Changes whenever the open approvals of a project, their versions, votes or due times would read otherwise. One query."""
-    rows = Approval.objects.filter(project=project_id, status=ApprovalStatus.OPEN)
-    told = rows.aggregate(
-        Count("pk"),
-        Sum("version"),
-        Max("opened_at"),
-        Min("due_at"),
-        Max("due_at"),
-        Count("votes"),
-        Sum("stage"),
-        Sum("level"),
-        Sum("assignee"),
-        Max("assigned_until"),
-    )
-    return _digest(told.values())
+    [told] = store.answers("approvals mark", _approvals_mark, project=project_id) or [()]
+    return _digest(told)
+
+
+def _approvals_mark() -> QuerySet[Approval, Any]:
+    rows = Approval.objects.filter(project=store.Given("project"), status=ApprovalStatus.OPEN)
+    told = {
+        "some": Count("pk"),
+        "versions": Sum("version"),
+        "newest": Max("opened_at"),
+        "due_first": Min("due_at"),
+        "due_last": Max("due_at"),
+        "said": Count("votes"),
+        "stages": Sum("stage"),
+        "levels": Sum("level"),
+        "assignees": Sum("assignee"),
+        "assigned_longest": Max("assigned_until"),
+    }
+    return rows.order_by().values("project").annotate(**told).values_list(*told)
 
 
 def _digest(rows: Iterable[Any]) -> str:
@@ -547,8 +553,12 @@ class Bell:
 
 def bell(project_id: UUID, user: User) -> Bell:
     """One query."""
-    rows = Notice.objects.filter(user=user, project=project_id, shown=True, read_at=None).order_by("-id")
-    ids = list(rows.values_list("pk", flat=True)[:COUNTED])
+
+    def query() -> QuerySet[Notice, Any]:
+        mine = Notice.objects.filter(user=store.Given("user"), project=store.Given("project"))
+        return mine.filter(shown=True, read_at=None).order_by("-id").values_list("pk")[:COUNTED]
+
+    ids = [row[0] for row in store.answers("bell", query, user=user.pk, project=project_id)]
     return Bell(len(ids), f"{ids[0] if ids else 0}-{len(ids)}")
 
 
@@ -715,9 +725,21 @@ def live(run_ids: Collection[UUID]) -> dict[UUID, Live]:
     found: dict[UUID, Live] = defaultdict(Live)
     if not run_ids:
         return found
-    steps = Step.objects.filter(run__in=run_ids, status__in=LIVE_STEPS)
-    waits = Wait.objects.filter(run__in=run_ids, closed_at=None)
-    asked = Approval.objects.filter(run__in=run_ids, status=ApprovalStatus.OPEN)
+    for name, _, row in store.answers("live", _live, runs=list(run_ids)):
+        if name == Step.__name__:
+            found[UUID(row["run_id"])].steps.append(store.from_json(Step, row))
+        elif name == Wait.__name__:
+            found[UUID(row["run_id"])].waits.append(store.from_json(Wait, row))
+        else:
+            found[UUID(row["run_id"])].approvals.append(store.from_json(Approval, row))
+    return found
+
+
+def _live() -> QuerySet[Any, Any]:
+    some = store.Given("runs", many=True)
+    steps = Step.objects.filter(run=some, status__in=LIVE_STEPS)
+    waits = Wait.objects.filter(run=some, closed_at=None)
+    asked = Approval.objects.filter(run=some, status=ApprovalStatus.OPEN)
     votes = Vote.objects.filter(
         approval=OuterRef("pk"), version=OuterRef("version"), stage=OuterRef("stage"), outcome="approve"
     )
@@ -728,17 +750,11 @@ def live(run_ids: Collection[UUID]) -> dict[UUID, Live]:
         store.as_json(asked.annotate(**counted), "opened_at", VOTES, without=("document",)),
         all=True,
     )
-    for name, _, row in every.order_by("at"):
-        if name == Step.__name__:
-            found[UUID(row["run_id"])].steps.append(store.from_json(Step, row))
-        elif name == Wait.__name__:
-            found[UUID(row["run_id"])].waits.append(store.from_json(Wait, row))
-        else:
-            found[UUID(row["run_id"])].approvals.append(store.from_json(Approval, row))
-    return found
+    return every.order_by("at")
 
 
 VOTES: Final = "vote_count"
+EDITED: Final = "was_edited"
 DIED: Final = "worker_died"
 
 
@@ -755,6 +771,26 @@ def votes_of(approval: Approval) -> int:
         return counted
     asked = (approval.version, approval.stage, "approve")
     return sum((vote.version, vote.stage, vote.outcome) == asked for vote in approval.votes.all())
+
+
+def was_edited(approval: Approval) -> bool:
+    """Whether the answer that decided it was an edit, of an approval that was read with its votes or with what they come to."""
+    told: bool | None = getattr(approval, EDITED, None)
+    return any(vote.decisive and vote.edited for vote in approval.votes.all()) if told is None else told
+
+
+def tell_votes(approval: Approval, count: int, *, edited: bool) -> None:
+    """What its votes come to, for one that is read without them."""
+    setattr(approval, VOTES, count)
+    setattr(approval, EDITED, edited)
+
+
+class CountOf(Subquery):
+    """How many rows a query has; it may stop at so many."""
+
+    template = "(SELECT count(*) FROM (%(subquery)s) AS counted)"
+    output_field = IntegerField()
+    empty_result_set_value = 0
 
 
 def count_of(rows: QuerySet[Any], by: str) -> Combinable:

@@ -8,13 +8,15 @@ from uuid import UUID
 
 from django.db.models import Count, Prefetch, Q, QuerySet
 
-from runs import queries
+from runs import queries, store
 from runs.engine.status import ApprovalStatus
 from runs.errors import NotFound
 from runs.models import ApiToken, Approval, AuditEntry, Invitation, Member, Project, Run, Session, Team, User
 from runs.policies import Actor
 from runs.store import now
 
+_SEAT: Final = store.Part(Member)
+_PROJECT: Final = store.Part(Project, "project")
 ADMINISTRATION: Final = (
     "set_roles",
     "remove_member",
@@ -78,7 +80,16 @@ def asked_by_name(project_id: UUID, username: str) -> int:
 
 def memberships_of(user: User) -> list[Member]:
     """The projects that a person belongs to, with their roles there, by slug. One query."""
-    return list(Member.objects.filter(user=user).select_related("project").order_by("project__slug"))
+
+    def query() -> QuerySet[Member, Any]:
+        mine = Member.objects.filter(user=store.Given("user")).order_by("project__slug")
+        return mine.values_list(*_SEAT.names, *_PROJECT.names)
+
+    found = []
+    for row in store.answers("memberships", query, user=user.pk):
+        member, member.project = store.instances(row, _SEAT, _PROJECT)
+        found.append(member)
+    return found
 
 
 def elsewhere(actor: Actor, *, run_id: UUID | None = None, approval_id: UUID | None = None) -> Project | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
@@ -19,13 +19,13 @@ from django.db.models.functions import Lower, Now
 from django.utils import timezone
 from django.utils.translation import gettext
 
-from runs import queries, workflows
+from runs import queries, store, workflows
 from runs.engine import canonical
 from runs.engine.status import RunStatus, StepStatus
 from runs.errors import InvalidJson
-from runs.models import Run, RunTerm, Slot, Step, User, Wait
+from runs.models import Project, Run, RunTerm, Slot, Step, User, Wait
 from runs.models.runs import IN_LINE, WAIT_KINDS
-from runs.queries import LARGE, Page, older_than
+from runs.queries import LARGE, CountOf, Page, older_than
 
 STATUSES: Final = (*(status.value for status in RunStatus), "retrying", "stalled")
 WAITS: Final = (*WAIT_KINDS, "slot")
@@ -98,6 +98,12 @@ class RunFilter:
             for name, value in told.items()
             if value
         }
+
+    @property
+    def is_tab(self) -> bool:
+        """Whether it asks for nothing but what there are few words for."""
+        plain = self == RunFilter(status=self.status, waiting_for=self.waiting_for)
+        return plain and self.status in ("", *STATUSES) and self.waiting_for in ("", *WAITS)
 
     @property
     def condition(self) -> Q:
@@ -250,8 +256,11 @@ def _blind() -> dict[str, set[str]]:
 
 def rows(project_id: UUID, which: RunFilter) -> QuerySet[Run]:
     """Every run that is wanted, without its documents, in no order."""
-    found = Run.objects.alias(_error=KT("error__code")).filter(which.condition, project=project_id)
-    return found.select_related("requester").defer(*LARGE)
+    return _rows(project_id, which).select_related("requester").defer(*LARGE)
+
+
+def _rows(project_id: Any, which: RunFilter) -> QuerySet[Run]:
+    return Run.objects.alias(_error=KT("error__code")).filter(which.condition, project=project_id)
 
 
 @dataclass(slots=True)
@@ -263,6 +272,10 @@ class Listing:
     older: bool
 
 
+_RUN: Final = store.Part(Run, without=LARGE)
+_REQUESTER: Final = store.Part(User, "requester")
+
+
 def page(
     project_id: UUID,
     which: RunFilter,
@@ -272,12 +285,44 @@ def page(
     limit: int,
 ) -> Listing:
     """Runs that are older than `before`, or else newer than `after`; the newest without either. One query."""
-    found = rows(project_id, which)
     if after is not None and before is None:
-        some = list(found.filter(_newer(after)).order_by("created_at", "id")[: limit + 1])
+        some = _some(project_id, which, "newer", after, limit + 1)
         return Listing(some[:limit][::-1], newer=len(some) > limit, older=True)
-    some = list(older_than(found, before).order_by("-created_at", "-id")[: limit + 1])
+    some = _some(project_id, which, "older", before, limit + 1)
     return Listing(some[:limit], newer=before is not None, older=len(some) > limit)
+
+
+def _some(project_id: UUID, which: RunFilter, side: str, place: Place | None, limit: int) -> list[Run]:
+    """Those on one side of a place, the nearest first."""
+
+    def query(project: Any, place: Any) -> QuerySet[Run, Any]:
+        found = _rows(project, which)
+        if side == "newer":
+            found = found.filter(_newer(place)).order_by("created_at", "id")
+        else:
+            found = older_than(found, place).order_by("-created_at", "-id")
+        return found.values_list(*_RUN.names, *_REQUESTER.names)[:limit]
+
+    told: dict[str, Any] = {"project": project_id}
+    if place is not None:
+        told |= {"moment": place[0], "last": place[1]}
+    name = f"runs {side if place else ''} {limit}"
+    found = []
+    for row in _answers(name, query, which, told):
+        run, run.requester = store.instances(row, _RUN, _REQUESTER)
+        found.append(run)
+    return found
+
+
+def _answers(
+    name: str, query: Callable[[Any, Any], QuerySet[Any, Any]], which: RunFilter, told: dict[str, Any]
+) -> list[Any]:
+    """The rows of a query of values, made of a project and a place. That of a tab is written once."""
+    if not which.is_tab:
+        return list(query(told["project"], (told["moment"], told["last"]) if "last" in told else None))
+    project, moment, last = (store.Given(one) for one in ("project", "moment", "last"))
+    place = (moment, last) if "last" in told else None
+    return store.answers(f"{name} {which.status} {which.waiting_for}", lambda: query(project, place), **told)
 
 
 def newest_first(project_id: UUID, which: RunFilter, *, after: Place | None, limit: int) -> Page[Run]:
@@ -308,7 +353,13 @@ def every(
 
 def count(project_id: UUID, which: RunFilter) -> int:
     """How many match, counted to a thousand and one. One query."""
-    return rows(project_id, which).select_related(None).order_by().values("pk")[: COUNTED + 1].count()
+
+    def query(project: Any, _: Any) -> QuerySet[Project, Any]:
+        some = _rows(project, which).order_by().values("pk")[: COUNTED + 1]
+        return Project.objects.filter(pk=project).values_list(CountOf(some))
+
+    [[found]] = _answers("count of runs", query, which, {"project": project_id})
+    return int(found)
 
 
 def mark(found: Iterable[Run]) -> str:
@@ -321,12 +372,16 @@ def terms(runs: Sequence[Run]) -> dict[UUID, dict[str, str]]:
     """Fields of their states by which some runs are found. One query, none without runs."""
     found: dict[UUID, dict[str, str]] = {}
     blind = _blind()
-    told = RunTerm.objects.filter(run__in=[run.pk for run in runs], kind="state").order_by("name")
     known = {run.pk: run.workflow for run in runs}
-    for term in told if runs else ():
-        if term.name not in blind.get(known[term.run_id], ()):
-            found.setdefault(term.run_id, {})[term.name] = term.value
+    for run_id, name, value in store.answers("terms", _terms, runs=list(known)) if known else ():
+        if name not in blind.get(known[run_id], ()):
+            found.setdefault(run_id, {})[name] = value
     return found
+
+
+def _terms() -> QuerySet[RunTerm, Any]:
+    rows = RunTerm.objects.filter(run=store.Given("runs", many=True), kind="state")
+    return rows.order_by("name").values_list("run", "name", "value")
 
 
 def place_of(run: Run) -> Place:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from django.db.models import Q
+from django.db.models import QuerySet
 from pydantic import BaseModel
 
-from runs import workflows
+from runs import store, workflows
 from runs.engine import Workflow, canonical
 from runs.engine.canonical import Json
 from runs.engine.merging import Conflict
@@ -77,9 +77,16 @@ def _recorded(places: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]
     """The shapes of versions, by name and version. One query, none for none."""
     if not places:
         return {}
-    which = Q(*(Q(name=name, version=version) for name, version in places), _connector=Q.OR)
-    rows = WorkflowVersion.objects.filter(which).values_list("name", "version", "shape")
-    return {(name, version): shape for name, version, shape in rows}
+    names, versions = (sorted(set(some)) for some in zip(*places, strict=True))
+    rows = store.answers("shapes", _shapes, names=names, versions=versions)
+    return {(name, version): shape for name, version, shape in rows if (name, version) in places}
+
+
+def _shapes() -> QuerySet[WorkflowVersion, Any]:
+    any_name, any_version = (store.Given(one, many=True) for one in ("names", "versions"))
+    return WorkflowVersion.objects.filter(name=any_name, version=any_version).values_list(
+        "name", "version", "shape"
+    )
 
 
 def of_workflow(actor: Actor, workflow: Workflow) -> Sight:

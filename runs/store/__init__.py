@@ -1,7 +1,8 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
 (`committing`; `rows` has the statements), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run
 (`reading`, `headers`, `surroundings`, `ways`), what the sweeper looks for (`due`, `children`, `keeper`), who stands in line
-(`lines`), and the outbox (`outbox` fills it, `deliveries` empties it). Statements that are hot or big go through `prepared`.
+(`lines`), and the outbox (`outbox` fills it, `deliveries` empties it). Statements that are hot or big go through `prepared`,
+queries of pages that people ask all day through `kept`.
 
 Lock order, everywhere: limits, then run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
@@ -68,6 +69,7 @@ from runs.store.forking import Handed, hand_down, handed_down
 from runs.store.headers import Header, headers, newest_headers
 from runs.store.history import linked
 from runs.store.keeper import LOCK_SPACE, Keeper, child_of, say_leaving, suspect_children, sweeping
+from runs.store.kept import Given, Part, answers, instances
 from runs.store.keys import take_key
 from runs.store.lines import (
     MOST_LOOKED_AT,
@@ -159,12 +161,14 @@ __all__ = [
     "Code",
     "Committed",
     "Edge",
+    "Given",
     "Handed",
     "Header",
     "Held",
     "Keeper",
     "Leased",
     "NewBranch",
+    "Part",
     "Past",
     "SnapshotDue",
     "Tried",
@@ -175,6 +179,7 @@ __all__ = [
     "add_attachment",
     "add_signal",
     "answered",
+    "answers",
     "approved_digest",
     "as_json",
     "beat",
@@ -216,6 +221,7 @@ __all__ = [
     "heads",
     "horizon",
     "insert_run",
+    "instances",
     "is_connected",
     "is_marked",
     "is_written",

@@ -44,6 +44,20 @@ class _Prepared:
 
 
 _prepared: WeakKeyDictionary[psycopg.Connection[Any], _Prepared] = WeakKeyDictionary()
+_kept: dict[str, str] = {}  # texts of this process, by name; those of files are in runs/sql
+
+
+def keep(name: str, text: str) -> None:
+    """A text that is asked by this name from now on; its parameters are written `%(name)s`."""
+    _kept[name] = text
+
+
+def is_kept(name: str) -> bool:
+    return name in _kept
+
+
+def _text(name: str) -> str:
+    return _kept.get(name) or statement(name)
 
 
 def ask(name: str, parameters: Mapping[str, Any]) -> list[Any]:
@@ -60,23 +74,27 @@ def ask(name: str, parameters: Mapping[str, Any]) -> list[Any]:
         return _rows(raw, name, parameters)
 
 
-def read_as(model: type[M], row: Sequence[Any]) -> M:
-    """The instance of a row that has the columns of its table in the order of the model's fields (a test compares them)."""
-    read = _readers(model)
+def read_as(model: type[M], row: Sequence[Any], only: tuple[str, ...] | None = None) -> M:
+    """The instance of a row that has the columns of its table in the order of the model's fields (a test compares them).
+    only: those that it has, in the same order; the others are read when somebody asks for them."""
+    names, read = _readers(model, only)
     values = [
         value if one is None or value is None else one(value) for one, value in zip(read, row, strict=True)
     ]
-    return model.from_db(connection.alias, [one.attname for one in model._meta.concrete_fields], values)
+    return model.from_db(connection.alias, names, values)
 
 
 @cache
-def _readers(model: type[models.Model]) -> tuple[Callable[[Any], Any] | None, ...]:
-    """What makes a field's value of a column's, where these differ. JSON has been read by psycopg."""
+def _readers(
+    model: type[models.Model], only: tuple[str, ...] | None
+) -> tuple[list[str], list[Callable[[Any], Any] | None]]:
+    """Names of fields, and what makes their values of those of columns, where these differ. JSON has been read by psycopg."""
+    kept = [one for one in model._meta.concrete_fields if only is None or one.attname in only]
     found: list[Callable[[Any], Any] | None] = []
-    for one in model._meta.concrete_fields:
+    for one in kept:
         convert = None if isinstance(one, models.JSONField) else getattr(one, "from_db_value", None)
         found.append(convert and partial(_converted, convert))
-    return tuple(found)
+    return [one.attname for one in kept], found
 
 
 def _converted(convert: Callable[[Any, Any, Any], Any], value: Any) -> Any:
@@ -102,7 +120,7 @@ def _logged(
     if not connection.queries_logged:
         return nullcontext()
     cursor: Any = psycopg.ClientCursor(raw)
-    whole = cursor.mogrify(statement(name).encode(), parameters)
+    whole = cursor.mogrify(_text(name).encode(), parameters)
     logged: AbstractContextManager[None] = connection.make_debug_cursor(cursor).debug_sql(whole)
     return logged
 
@@ -158,10 +176,10 @@ def _checked(result: PGresult) -> PGresult:
 @cache
 def _places(name: str) -> tuple[str, ...]:
     """The names of a statement's parameters, in the order of their numbers."""
-    return tuple(dict.fromkeys(_PLACE.findall(statement(name))))
+    return tuple(dict.fromkeys(_PLACE.findall(_text(name))))
 
 
 @cache
 def _numbered(name: str) -> bytes:
     numbers = {place: f"${number}" for number, place in enumerate(_places(name), 1)}
-    return _PLACE.sub(lambda found: numbers[found[1]], statement(name)).encode()
+    return _PLACE.sub(lambda found: numbers[found[1]], _text(name)).replace("%%", "%").encode()

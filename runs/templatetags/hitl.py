@@ -49,6 +49,12 @@ def spelled(value: object) -> str:
 
 
 @register.filter
+def filled(text: str, value: object) -> SafeString:
+    """A translated text with a value where `{}` stands in it: it is translated once, not once a row."""
+    return format_html(text, value)
+
+
+@register.filter
 def linked(value: object) -> SafeString:
     """Text with hidden characters drawn and addresses set as addresses, none of them live."""
     return links.draw(str(value))
@@ -132,6 +138,7 @@ def at(context: template.Context, moment: datetime | None) -> SafeString | str:
 
 
 @register.simple_tag
+@cache
 def icon(name: str, kind: str = "") -> SafeString:
     """A sign of the sprite; the word beside it carries the meaning."""
     return format_html(
@@ -140,6 +147,18 @@ def icon(name: str, kind: str = "") -> SafeString:
         static("icons/hitl.svg"),
         name,
     )
+
+
+@register.simple_tag
+def status(sign: Any) -> SafeString:
+    """The sign of a state with its word."""
+    return _status(sign.icon, sign.tone, sign.word)
+
+
+@cache
+def _status(sign: str, tone: str, word: str) -> SafeString:
+    """Drawn once: a list has as many as it has rows."""
+    return render_to_string("parts/status.html", {"sign": {"icon": sign, "tone": tone, "word": word}})
 
 
 @register.simple_tag

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 from runs import dispatch, inboxes, policies, queries, saved, sights, workflows
 from runs.inboxes import Wanted, asked
 from runs.live import onlooking
+from runs.models import Approval
 from runs.web import once, queue
 from runs.web.attending import SNOOZES
 from runs.web.door import Request, page
@@ -97,11 +98,8 @@ def _found(request: Request, place: Place) -> Found:
     counted = {view: Wanted(view=view) for view in queue.COUNTED}
     counts = inboxes.counts(project, who, {**counted, "here": place.wanted})
     listing, here = _listing(request, place), counts.by["here"]
-    sight_of = sights.of_many(request.actor, [row.run for row in listing.rows])
-    for row in listing.rows:
-        sights.approval(row, sight_of(row.run))
     return Found(
-        approvals=listing.rows,
+        approvals=_seen(request, listing.rows),
         next=listing.next,
         counts=counts.by,
         here=len(listing.rows) if place.stuck else here,
@@ -115,7 +113,16 @@ def _listing(request: Request, place: Place) -> inboxes.Listing:
     project, who = request.actor.project.pk, asked(request.actor)
     if place.stuck:
         return inboxes.Listing([row for row, _ in queries.unanswerable(project, limit=ROWS)])
-    return inboxes.page(project, place.wanted, who, after=place.after, limit=ROWS)
+    return inboxes.items(project, place.wanted, who, after=place.after, limit=ROWS)
+
+
+def _seen(request: Request, rows: list[Approval]) -> list[Approval]:
+    """What is hidden from the reader is taken out of what was read. Documents are read where something may be hidden."""
+    sight_of = sights.of_many(request.actor, [row.run for row in rows])
+    apart = [row.pk for row in rows if inboxes.may_hide(row) or sight_of(row.run).narrow]
+    whole = queries.approvals(request.actor.project.pk, apart) if apart else []
+    seen = {row.pk: sights.approval(row, sight_of(row.run)) for row in whole}
+    return [seen.get(row.pk, row) for row in rows]
 
 
 # ---- who looks at what

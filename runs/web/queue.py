@@ -15,9 +15,11 @@ from runs import inboxes
 from runs.inboxes import Wanted
 from runs.live.onlooking import Onlooker
 from runs.models import Approval, SavedView
-from runs.templatetags import words
+from runs.queries import votes_of, was_edited
+from runs.templatetags import hidden, words
 from runs.tongue import Words
 from runs.web import sentence, signs
+from runs.web.addresses import addresses
 from runs.web.narrowing import Chip, FilterField, View
 
 VIEWS: Final = Words(
@@ -124,6 +126,7 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Row:
     approval: Approval
+    url: str
     sign: signs.Sign
     due: str
     late: bool
@@ -132,6 +135,15 @@ class Row:
     current: bool
     worked_by: str = ""
     onlookers: Sequence[Onlooker] = ()
+
+    @property
+    def id(self) -> str:
+        return str(self.approval.pk)
+
+    @property
+    def spelled(self) -> str:
+        """Its title, for where there is no markup."""
+        return hidden.plain(self.approval.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +278,14 @@ def build(
     names: Mapping[str, Sequence[str]] | None = None,
 ) -> Queue:
     """operator, answers: whether the reader sees the views of operators, and may answer approvals at all."""
-    now = found.now
+    address, query = addresses("approval"), place.query
     rows = [
         _row(
-            approval, now=now, current=approval.pk == current, onlookers=found.onlookers.get(approval.pk, ())
+            approval,
+            now=found.now,
+            url=address(approval.pk) + query,
+            current=approval.pk == current,
+            onlookers=found.onlookers.get(approval.pk, ()),
         )
         for approval in found.approvals
     ]
@@ -334,18 +350,18 @@ def _chips(place: Place, url: str) -> list[Chip]:
     ]
 
 
-def _row(approval: Approval, *, now: datetime, current: bool, onlookers: Sequence[Onlooker]) -> Row:
-    votes = [vote for vote in approval.votes.all() if vote.version == approval.version]
+def _row(
+    approval: Approval, *, now: datetime, url: str, current: bool, onlookers: Sequence[Onlooker]
+) -> Row:
     is_open = approval.status == "open"
     left = approval.due_at - now if approval.due_at else None
     return Row(
         approval=approval,
-        sign=signs.of_approval(
-            approval, edited=any(vote.decisive and vote.edited for vote in approval.votes.all())
-        ),
+        url=url,
+        sign=signs.of_approval(approval, edited=was_edited(approval)),
         due=_due(approval, left, now=now),
         late=is_open and left is not None and left < timedelta(hours=1),
-        have=sum(1 for vote in votes if vote.outcome == "approve" and vote.stage == approval.stage),
+        have=votes_of(approval),
         whom=sentence.whom(approval),
         current=current,
         worked_by=str(approval.assignee) if is_open and approval.is_worked_on(now) else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,6 +20,7 @@ from runs.runlists import Listing, Place, RunFilter
 from runs.templatetags import words
 from runs.tongue import Words, number
 from runs.web import filters, sentence, signs
+from runs.web.addresses import addresses
 from runs.web.door import Request, page
 from runs.web.fragments import drawn
 from runs.web.narrowing import Chip, View
@@ -96,7 +98,7 @@ def index(request: Request) -> HttpResponse:
     shown = {
         "mark": mark,
         "query": at.query,
-        "rows": [_row(run, live[run.pk], values.get(run.pk, {}), now) for run in found.rows],
+        "rows": _rows(found.rows, live, values, now),
         "count": _count(request, at, found),
         "newer": _beside(at, after=found.rows[0]) if found.rows and found.newer else "",
         "older": _beside(at, before=found.rows[-1]) if found.rows and found.older else "",
@@ -130,12 +132,38 @@ def hide(run: Run, live: queries.Live, sight: Sight) -> None:
 # ---- what is shown
 
 
-def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) -> dict[str, Any]:
+def _rows(
+    found: Sequence[Run], live: Mapping[UUID, queries.Live], values: Mapping[UUID, Mapping[str, str]], now: datetime
+) -> list[dict[str, Any]]:
+    address = addresses("run")
+    return [
+        {
+            "id": str(run.pk),
+            "short": words.short_id(run.pk, "R-"),
+            "url": address(run.pk),
+            "workflow": run.workflow,
+            "node": _node(run, live[run.pk]),
+            "found_by": _found_by(run, values.get(run.pk, {})),
+            "created_at": run.created_at,
+            **_status(run, live[run.pk], now),
+        }
+        for run in found
+    ]
+
+
+def _status(run: Run, live: queries.Live, now: datetime) -> dict[str, Any]:
     said = sentence.of_run(run, now=now, steps=live.steps, waits=live.waits, approvals=live.approvals)
+    return {"sign": said.sign, "why": said.text}
+
+
+def _node(run: Run, live: queries.Live) -> str:
     nodes = list(dict.fromkeys(step.node for step in live.steps))
-    at = words.listing(nodes) or (
+    return words.listing(nodes) or (
         gettext("end") if run.status == "completed" else str((run.error or {}).get("step", ""))
     )
+
+
+def _found_by(run: Run, values: Mapping[str, str]) -> list[Chip]:
     labels = [
         Chip(name, value, url_of(RunFilter(label=f"{name}={value}"))) for name, value in run.labels.items()
     ]
@@ -144,7 +172,7 @@ def _row(run: Run, live: queries.Live, values: dict[str, str], now: datetime) ->
         for name, value in values.items()
         if run.labels.get(name) != value  # a label says it already
     ]
-    return {"run": run, "sentence": said, "node": at, "found_by": [*labels, *fields]}
+    return [*labels, *fields]
 
 
 def _verbs(request: Request) -> dict[str, str]:

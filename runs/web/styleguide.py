@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import Http404, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from runs.engine import canonical
@@ -262,6 +263,7 @@ def _rows() -> list[Row]:
     return [
         Row(
             approval=_approval([], id=uuid.UUID(int=number), title=title, risk=risk, quorum=2 if have else 1),
+            url=reverse("approval", args=[uuid.UUID(int=number)]),
             sign=signs.ASKED_OF_PEOPLE,
             due=due,
             late=late,
