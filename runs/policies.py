@@ -78,8 +78,9 @@ class Actor:
     @cached_property
     def roles(self) -> frozenset[str]:
         """What this person may do in the project; nothing without a seat there. One query, none with a `member`."""
-        member = self.member or Member.objects.filter(project=self.project, user=self.user).first()
-        return frozenset(member.roles) if member and self.user.is_active else frozenset()
+        told = {"project": self.project.pk, "user": self.user.pk}
+        rows = [(self.member.roles,)] if self.member else answers("roles", _roles, **told)
+        return frozenset(rows[0][0]) if rows and self.user.is_active else frozenset()
 
     @cached_property
     def seats(self) -> tuple[Seat, ...]:
@@ -95,6 +96,10 @@ class Actor:
         return {"type": "user", "id": self.user.pk, "name": str(self.user)}
 
 
+def _roles() -> QuerySet[Member, Any]:
+    return Member.objects.filter(project=Given("project"), user=Given("user")).values_list("roles")
+
+
 def _seats() -> QuerySet[User, Any]:
     """Each with the names of their teams, and whether they are reviewers."""
     me, project = Given("user"), Given("project")
@@ -105,7 +110,9 @@ def _seats() -> QuerySet[User, Any]:
     absent = Q(pk__in=away.values("user"), is_active=True) & Q(pk__in=deciding.values("user"))
     found = User.objects.filter(Q(pk=me) | absent).annotate(
         names=ArrayAgg("teams__name", filter=Q(teams__project=project), default=Value([])),
-        reviews=Exists(Member.objects.filter(project=project, user=OuterRef("pk"), roles__contains=["reviewer"])),
+        reviews=Exists(
+            Member.objects.filter(project=project, user=OuterRef("pk"), roles__contains=["reviewer"])
+        ),
     )
     return found.values_list(*_PERSON.names, "names", "reviews")
 

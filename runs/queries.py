@@ -33,7 +33,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Now
 
 from runs import keeping, store, workflows
-from runs.engine import migrating, position
+from runs.engine import canonical, migrating, position
 from runs.engine.canonical import Json
 from runs.engine.hours import STANDARD, Hours, hours_from
 from runs.engine.stages import PERSON, Known, Lack, Stage, lacking
@@ -461,10 +461,28 @@ def calls_of(steps: Sequence[Step]) -> list[Visit]:
 
 def approval(project_id: UUID, approval_id: UUID) -> Approval:
     """An approval with its run and votes. Two queries; raises `NotFound`."""
-    found = with_votes(Approval.objects.filter(project=project_id, pk=approval_id)).first()
-    if found is None:
+
+    def query() -> QuerySet[Approval, Any]:
+        mine = Approval.objects.filter(project=store.Given("project"), pk=store.Given("approval"))
+        return mine.values_list(*[name for part in _ASKED for name in part.names])
+
+    rows = store.answers("approval", query, project=project_id, approval=approval_id)
+    if not rows:
         raise gone_or(project_id, approval_id, NotFound())
+    found: Approval
+    found, asking, asking.requester, asking.submitted_by, found.assignee = store.instances(rows[0], *_ASKED)
+    found.run = asking
+    store.tell_votes(found, store.votes_on(found.pk))
     return found
+
+
+_ASKED: Final = (
+    store.Part(Approval, without=("words",)),
+    store.Part(Run, "run", without=("input", "output")),
+    store.Part(User, "run__requester"),
+    store.Part(User, "run__submitted_by"),
+    store.Part(User, "assignee"),
+)
 
 
 def approvals(project_id: UUID, ids: Iterable[UUID]) -> list[Approval]:
@@ -482,8 +500,24 @@ def pending(run_id: UUID) -> list[Approval]:
 
 def action_keys(project_id: UUID, approval_id: UUID) -> list[str]:
     """The keys of an approval's actions; none if there is no such approval. One query."""
-    found = Approval.objects.only("document").filter(project=project_id, pk=approval_id).first()
-    return [action["key"] for action in found.content["actions"]] if found else []
+
+    def query() -> QuerySet[Approval, Any]:
+        mine = Approval.objects.filter(project=store.Given("project"), pk=store.Given("approval"))
+        return mine.values_list("document")
+
+    rows = store.answers("action keys", query, project=project_id, approval=approval_id)
+    return [action["key"] for action in canonical.loads(rows[0][0])["actions"]] if rows else []
+
+
+def run_asking(project_id: UUID, approval_id: UUID) -> UUID | None:
+    """The run of an approval; None if there is no such approval. One query."""
+
+    def query() -> QuerySet[Approval, Any]:
+        mine = Approval.objects.filter(project=store.Given("project"), pk=store.Given("approval"))
+        return mine.values_list("run")
+
+    rows = store.answers("run asking", query, project=project_id, approval=approval_id)
+    return rows[0][0] if rows else None
 
 
 def with_votes(rows: QuerySet[Approval]) -> QuerySet[Approval]:

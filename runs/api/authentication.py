@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.request import Request
 
-from runs import queries
+from runs import queries, store
 from runs.api.faults import CsrfFailed
 from runs.errors import Forbidden, NotFound, NotSignedIn
 from runs.live.presence import note_use
@@ -19,6 +21,7 @@ from runs.operations.tokens import token_digest
 from runs.policies import Actor
 
 CHALLENGE: Final = 'Bearer realm="hitl"'
+_TOKEN, _USER, _PROJECT = store.Part(ApiToken), store.Part(User, "user"), store.Part(Project, "project")
 NEVER_IN_ADDRESS: Final = ("token", "access_token", "api_token", "api_key", "authorization")
 
 
@@ -75,10 +78,22 @@ def _secret(header: str) -> str:
 
 def _token(secret: str) -> ApiToken:
     """The valid token of this secret. One query; one message for all that is wrong, lest a guess learns something."""
-    found = ApiToken.objects.select_related("user", "project").filter(digest=token_digest(secret)).first()
+    rows = store.answers("token", _tokens, digest=token_digest(secret))
+    found = _read(rows[0]) if rows else None
     if found is None or not _is_valid(found, timezone.now()):
         raise NotSignedIn("The API token is unknown, expired or revoked.", reason="invalid_token")
     return found
+
+
+def _tokens() -> QuerySet[ApiToken, Any]:
+    known = ApiToken.objects.filter(digest=store.Given("digest"))
+    return known.values_list(*_TOKEN.names, *_USER.names, *_PROJECT.names)
+
+
+def _read(row: Sequence[Any]) -> ApiToken:
+    token: ApiToken
+    token, token.user, token.project = store.instances(row, _TOKEN, _USER, _PROJECT)
+    return token
 
 
 def _is_valid(token: ApiToken, moment: datetime) -> bool:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-from runs import policies, queries, sights
+from runs import policies, queries, sights, store
 from runs.api.shapes import (
     Cursor,
     Id,
@@ -780,11 +780,12 @@ def usage_document(spent: Spent) -> UsageDocument:
 
 
 def run_document(run: Run, *, actor: Actor) -> RunDocument:
-    """A run, whole. Reads what it stands at, what it asks of people, and its relations: seven queries at most, and two for
-    one that stands in line."""
+    """A run, whole. Reads what it stands at, what it asks of people, and its relations: two queries for one that has none of
+    these, eight at most, and two for one that stands in line."""
     found, fault = queries.head_as_here(run)
     head = found.position if found else None
-    pending = queries.pending(run.pk)
+    has = store.relations_of(run.pk)
+    pending = queries.pending(run.pk) if has.approvals else []
     sight = sights.of(actor, run)
     return {
         **run_summary(run, sight=sight),
@@ -798,11 +799,11 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "not_migrated": sight.text(found.fault) if found else "",
         "next": [] if head is None else live_nodes(head),
         "output": None if run.output is None else canonical.loads(run.output),
-        "usage": usage_document(queries.spent_by(run.pk)),
+        "usage": usage_document(queries.spent_by(run.pk) if has.usage else Spent()),
         "redacted": sight.narrow,
         "pending_approvals": [approval_document(approval, actor=actor) for approval in pending],
         "parent": _related(queries.parent_of(run)),
-        "children": [_related_run(child) for child in queries.children_of(run.pk)],
+        "children": [_related_run(child) for child in queries.children_of(run.pk)] if has.children else [],
         "paused": _paused(run),
         "ending": _ending(run),
         "hold": _hold(queries.hold_of(run)),
@@ -810,7 +811,7 @@ def run_document(run: Run, *, actor: Actor) -> RunDocument:
         "forked_from": None
         if run.forked_checkpoint is None
         else {"run": maybe_id(run.forked_from_id), "checkpoint": run.forked_checkpoint},
-        "forks": [_fork(fork) for fork in queries.forks_of(run.pk)],
+        "forks": [_fork(fork) for fork in queries.forks_of(run.pk)] if has.forks else [],
     }
 
 

@@ -168,7 +168,7 @@ def _check_free(actor: Actor, found: Attended, user: User, reason: str) -> None:
 
 def _put(found: Attended, user: User | None, until: datetime | None) -> None:
     found.approval.assignee, found.approval.assigned_until = user, until
-    found.approval.save(update_fields=["assignee", "assigned_until"])
+    store.write(found.approval, "assignee", "assigned_until")
 
 
 def _check_reason(reason: str) -> None:

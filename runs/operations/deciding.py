@@ -173,7 +173,7 @@ def revise(
     answer = Answer(approval_id, version, None, ())
     with verb(actor, "revise", approval_id):
         run = locked_run(_run_of(actor, answer))
-        approval = Approval.objects.select_for_update(no_key=True).get(pk=as_uuid(approval_id))
+        approval = store.lock_approval(run, as_uuid(approval_id))
         moment = store.now()
         keep_time(run, approval, moment)
         policies.check_decide(actor, run, approval)
@@ -239,10 +239,7 @@ def _expire(run: Run, approval: Approval, moment: datetime) -> None:
 
 
 def _run_of(actor: Actor, answer: Answer, *, one_of_several: bool = False) -> uuid.UUID:
-    found = Approval.objects.filter(pk=_approval_id(answer), project=actor.project).values_list(
-        "run_id", flat=True
-    )
-    run_id = found.first()
+    run_id = queries.run_asking(actor.project.pk, _approval_id(answer))
     if run_id is None or not actor.roles:
         told: HitlError = NotFound()
         if actor.roles:
@@ -277,12 +274,12 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
 
 
 def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
-    approval = Approval.objects.select_for_update(no_key=True).get(pk=_approval_id(answer), run=run)
+    approval = store.lock_approval(run, _approval_id(answer))
     keep_time(run, approval, moment)
     seat = policies.check_decide(actor, run, approval)
     answer = answer.worded(approval.options)
     answer = replace(answer, decisions=whole_decisions(actor, run, approval, answer.decisions))
-    if _was_said(actor, approval, answer, votes := votes_on(approval)):
+    if _was_said(actor, approval, answer, votes := store.votes_on(approval.pk)):
         return Decided(approval, run, replayed=True)
     check_open(approval, moment, ApprovalEvent.VOTED)
     _check_first(run, approval, moment)
@@ -304,7 +301,7 @@ def check_answer(
     votes: Sequence[Vote],
     moment: datetime,
 ) -> Judged:
-    """What an answer to an open approval comes to. votes: those of `votes_on`. Raises; then nothing may be stored."""
+    """What an answer to an open approval comes to. votes: those of `store.votes_on`. Raises; then nothing may be stored."""
     _check_free(actor, approval, moment)
     _check_seen(actor, run, approval, answer)
     if answer.link:
@@ -384,7 +381,7 @@ def _let_go(actor: Actor, approval: Approval) -> None:
     """Who has voted does not work on it any more: others may."""
     if approval.assignee_id == actor.user.pk:
         approval.assignee, approval.assigned_until = None, None
-        approval.save(update_fields=["assignee", "assigned_until"])
+        store.write(approval, "assignee", "assigned_until")
 
 
 def _pass_on(run: Run, approval: Approval, stage: int, actor: Actor) -> None:
@@ -402,13 +399,15 @@ def _pass_on(run: Run, approval: Approval, stage: int, actor: Actor) -> None:
 
 def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer, judged: Judged) -> None:
     """An edit that is checked before people are asked anew: no vote, this approval is superseded, the lane goes on."""
-    Revision.objects.create(
-        approval=approval,
-        version=approval.version + 1,
-        document=canonical.dumps(judged.document),
-        digest=canonical.digest(judged.document),
-        author=actor.user,
-        comment=answer.comment,
+    store.insert(
+        Revision(
+            approval=approval,
+            version=approval.version + 1,
+            document=canonical.dumps(judged.document),
+            digest=canonical.digest(judged.document),
+            author=actor.user,
+            comment=answer.comment,
+        )
     )
     decision = _decision(
         approval, "edit", actor.as_dict(), EDITED, answer.comment, store.now(), judged.results
@@ -418,11 +417,6 @@ def _send_to_recheck(actor: Actor, run: Run, approval: Approval, answer: Answer,
     transition = machine.recheck(facts, _step(facts, approval), {**decision, "edited": True})
     commit(run, transition, position=facts.position, actor=actor.as_dict())
     approval.refresh_from_db()
-
-
-def votes_on(approval: Approval) -> list[Vote]:
-    """All that were given on an approval, those on earlier versions too, the oldest first. One query."""
-    return list(Vote.objects.select_related("user").filter(approval=approval).order_by("id"))
 
 
 def _was_said(actor: Actor, approval: Approval, answer: Answer, votes: Sequence[Vote]) -> bool:
@@ -638,10 +632,12 @@ def _that_count(approval: Approval, votes: Sequence[Vote]) -> list[VoteFact]:
 
 
 def _editors(approval: Approval) -> list[str]:
-    asked = [approval.pk]
+    asked = [approval.pk] if approval.version > 1 else []
     while approval.previous is not None and approval.previous.closed_reason == EDITED:
         approval = approval.previous  # what is asked now came out of that person's edit
         asked.append(approval.pk)
+    if not asked:
+        return []
     authors = Revision.objects.filter(approval__in=asked, author__isnull=False).order_by("version")
     return list(authors.values_list("author__username", flat=True))
 
@@ -673,14 +669,16 @@ def _save_version(approval: Approval, document: dict[str, Json], actor: Actor, c
     approval.version += 1
     approval.document = canonical.dumps(document)
     approval.digest = canonical.digest(document)
-    approval.save(update_fields=["version", "document", "digest"])
-    Revision.objects.create(
-        approval=approval,
-        version=approval.version,
-        document=approval.document,
-        digest=approval.digest,
-        author=actor.user,
-        comment=comment,
+    store.write(approval, "version", "document", "digest")
+    store.insert(
+        Revision(
+            approval=approval,
+            version=approval.version,
+            document=approval.document,
+            digest=approval.digest,
+            author=actor.user,
+            comment=comment,
+        )
     )
 
 
@@ -698,29 +696,31 @@ def _vote(
     edited: bool = False,
     in_place_of: User | None = None,
 ) -> None:
-    Vote.objects.create(
-        approval=approval,
-        version=approval.version,
-        stage=approval.stage,
-        in_place_of=in_place_of,
-        user=actor.user if actor else None,
-        outcome=outcome,
-        signature=signature,
-        decisions=canonical.dumps(list(decisions)),
-        comment=comment,
-        edited=edited,
-        decisive=decisive,
-        digest=approval.digest,
-        request_digest=request_digest,
-        approved_digest=rules.approved_digest(results) if decisive else "",
-        method=actor.method if actor else "system",
-        ip=actor.address if actor else "",
+    store.insert(
+        Vote(
+            approval=approval,
+            version=approval.version,
+            stage=approval.stage,
+            in_place_of=in_place_of,
+            user=actor.user if actor else None,
+            outcome=outcome,
+            signature=signature,
+            decisions=canonical.dumps(list(decisions)),
+            comment=comment,
+            edited=edited,
+            decisive=decisive,
+            digest=approval.digest,
+            request_digest=request_digest,
+            approved_digest=rules.approved_digest(results) if decisive else "",
+            method=actor.method if actor else "system",
+            ip=actor.address if actor else "",
+        )
     )
 
 
 def _close(approval: Approval, status: ApprovalStatus, outcome: str, moment: datetime) -> None:
     approval.status, approval.outcome, approval.closed_at = status.value, outcome, moment
-    approval.save(update_fields=["status", "outcome", "closed_at"])
+    store.write(approval, "status", "outcome", "closed_at")
 
 
 def _decision(

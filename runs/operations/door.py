@@ -9,6 +9,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, transaction
+from django.db.models import QuerySet
 
 from runs import dispatch, queries, store, workflows
 from runs.engine import Workflow, canonical
@@ -60,21 +61,30 @@ def audit_denied(actor: Actor, name: str, target: object, code: str) -> None:
 
 def audit_command(project: Project, name: str, target: object, *, reason: str = "") -> None:
     """Somebody at the command line, who needs no name to write into the database."""
-    AuditEntry.objects.create(
-        project=project, method="command", verb=name, target=str(target)[:120], outcome="done", reason=reason
+    store.insert(
+        AuditEntry(
+            project=project,
+            method="command",
+            verb=name,
+            target=str(target)[:120],
+            outcome="done",
+            reason=reason,
+        )
     )
 
 
 def _audit(actor: Actor, name: str, target: object, outcome: str, *, reason: str = "") -> None:
-    AuditEntry.objects.create(
-        project=actor.project,
-        user_name=actor.user.username,
-        method=actor.method,
-        ip=actor.address,
-        verb=name,
-        target=canonical.visible(str(target)[:120])[:120],
-        outcome=outcome,
-        reason=reason,
+    store.insert(
+        AuditEntry(
+            project=actor.project,
+            user_name=actor.user.username,
+            method=actor.method,
+            ip=actor.address,
+            verb=name,
+            target=canonical.visible(str(target)[:120])[:120],
+            outcome=outcome,
+            reason=reason,
+        )
     )
 
 
@@ -194,8 +204,8 @@ def _absent(run: Run) -> HitlError:
 
 def _add_rows(facts: Aggregate, run: Run, steps: Sequence[LiveStep]) -> None:
     if len(steps) <= 1 and run.status != RunStatus.FAILED:
-        executing = Step.objects.filter(run=run, branch=run.branch, status=StepStatus.EXECUTING)
-        facts.executing = frozenset(executing.values_list("address", flat=True))
+        rows = store.answers("executing", _executing, run=run.pk, branch=run.branch)
+        facts.executing = frozenset(address for (address,) in rows)
         return
     rows = store.unfinished_rows(run, [step.address for step in steps])
     facts.rows = {row.address: row.status for row in rows}
@@ -205,6 +215,11 @@ def _add_rows(facts: Aggregate, run: Run, steps: Sequence[LiveStep]) -> None:
         for row in rows
         if row.status == StepStatus.FAILED
     }
+
+
+def _executing() -> QuerySet[Step, Any]:
+    mine = Step.objects.filter(run=store.Given("run"), branch=store.Given("branch"))
+    return mine.filter(status=StepStatus.EXECUTING).values_list("address")
 
 
 # ---- what several verbs ask of a request

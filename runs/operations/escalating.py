@@ -61,14 +61,14 @@ def ask_stage(approval: Approval, stage: int) -> None:
         approval.assignee, approval.assigned_until = None, None
     approval.stage, approval.quorum = stage, asked.quorum
     approval.teams, approval.users = asked.teams, asked.users
-    approval.save(update_fields=["stage", "quorum", "teams", "users", "level", "assignee", "assigned_until"])
+    store.write(approval, "stage", "quorum", "teams", "users", "level", "assignee", "assigned_until")
 
 
 def move_due(approval: Approval, due: datetime, moment: datetime) -> None:
     """Another instant by which an answer is due: on the approval and on what the run waits for."""
     approval.due_at = due
     approval.remind_at = schedule.remind_at(approval.options, due, after=moment)
-    approval.save(update_fields=["due_at", "remind_at"])
+    store.write(approval, "due_at", "remind_at")
     place = {"address": approval.address, "name": approval.name, "occurrence": approval.occurrence}
     waits = Wait.objects.filter(run=approval.run_id, branch=approval.branch, closed_at=None, kind="approval")
     waits.filter(**place).update(due_at=due)
@@ -88,7 +88,7 @@ def remind(*, approval_id: uuid.UUID) -> bool:
         ):
             return False
         approval.remind_at = schedule.remind_at(approval.options, approval.due_at, after=moment)
-        approval.save(update_fields=["remind_at"])
+        store.write(approval, "remind_at")
         if approval.due_at is None or approval.due_at <= moment:
             return True  # what comes now is no reminder any more
         facts: dict[str, Json] = {"approval": str(approval.pk), "due": approval.due_at.isoformat()}

@@ -244,15 +244,17 @@ def _start(parent: Run, held: Held, one: Wanted, first: FirstOf) -> Run:
     )
     places = stand(run, first.places)
     begin(run, first.workflow, first.state, actor=SYSTEM, places=places)
-    Child.objects.create(
-        run=run,
-        parent=parent,
-        branch=parent.branch,
-        address=held.step.address,
-        name=one.name,
-        occurrence=one.occurrence,
-        after=parent.head,
-        digest=one.digest,
-        on_parent_cancel=one.child.on_parent_cancel,
+    store.insert(
+        Child(
+            run=run,
+            parent=parent,
+            branch=parent.branch,
+            address=held.step.address,
+            name=one.name,
+            occurrence=one.occurrence,
+            after=parent.head,
+            digest=one.digest,
+            on_parent_cancel=one.child.on_parent_cancel,
+        )
     )
     return run

@@ -198,7 +198,7 @@ def _check_one(actor: Actor, approval: Approval, answer: Answer, *, first: Appro
         raise RiskTooHigh()
     if shape_of(approval) != shape_of(first):
         raise NotAlike()
-    votes = deciding.votes_on(approval)
+    votes = store.votes_on(approval.pk)
     deciding.check_answer(actor, approval.run, approval, answer, seat, votes, moment)
 
 

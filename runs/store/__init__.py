@@ -11,6 +11,7 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
+from runs.store.asked import lock_approval, tell_votes, votes_on
 from runs.store.attachments import (
     add_attachment,
     clear_content,
@@ -29,12 +30,12 @@ from runs.store.children import (
     visible_child,
 )
 from runs.store.claiming import Claimed, Held, check_fence, check_held, claim, lapse
+from runs.store.clock import now
 from runs.store.committing import Writer, commit, insert_run
 from runs.store.connection import (
     LOST,
     disconnect,
     is_connected,
-    now,
     own_connection,
     persistently,
     refusal_of,
@@ -116,7 +117,7 @@ from runs.store.stepping import (
     note_progress,
     note_usage,
 )
-from runs.store.surroundings import Past, past_of
+from runs.store.surroundings import Past, past_of, relations_of
 from runs.store.undoing import (
     ClaimedUndo,
     can_be_taken_back,
@@ -144,6 +145,7 @@ from runs.store.versions import (
 from runs.store.waits import add_signal, answered, free_signals, open_waits, waiting_steps
 from runs.store.ways import Edge, Ways, ways_taken
 from runs.store.weights import PATCH_OVERHEAD, Weights
+from runs.store.written import insert, write
 
 __all__ = [
     "ERASED",
@@ -220,6 +222,7 @@ __all__ = [
     "headers",
     "heads",
     "horizon",
+    "insert",
     "insert_run",
     "instances",
     "is_connected",
@@ -237,6 +240,7 @@ __all__ = [
     "lineage_at",
     "linked",
     "live_steps",
+    "lock_approval",
     "lock_run",
     "made_too_late",
     "mark_of",
@@ -260,6 +264,7 @@ __all__ = [
     "read_positions",
     "refusal_of",
     "refuse_to_write",
+    "relations_of",
     "runs_without_code",
     "same_slots",
     "say_leaving",
@@ -275,6 +280,7 @@ __all__ = [
     "taken",
     "taken_back",
     "tell",
+    "tell_votes",
     "to_follow",
     "to_stop",
     "undo_at",
@@ -288,8 +294,10 @@ __all__ = [
     "version_at",
     "versions_of_live_runs",
     "visible_child",
+    "votes_on",
     "waiting_steps",
     "wake_all",
     "was_migrated",
     "ways_taken",
+    "write",
 ]

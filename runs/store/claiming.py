@@ -22,7 +22,7 @@ from runs.models import (
     Run,
     Step,
 )
-from runs.store.connection import now
+from runs.store.clock import now
 from runs.store.prepared import ask, read_as
 from runs.store.reading import lock_run, read_position
 

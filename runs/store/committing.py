@@ -37,6 +37,7 @@ from runs.store.claiming import Held, check_fence
 from runs.store.history import linked
 from runs.store.lines import NOT_TOLD, come_to_rest
 from runs.store.outbox import tell
+from runs.store.prepared import ask
 from runs.store.rows import (
     NewBranch,
     add_checkpoint,
@@ -51,6 +52,7 @@ from runs.store.surroundings import Surroundings, surroundings
 from runs.store.terms import note_labels, note_state
 from runs.store.waits import answered, asked_before, open_waits, waiting_for
 from runs.store.weights import Weights
+from runs.store.written import insert, write
 
 
 def commit(
@@ -97,8 +99,8 @@ def commit(
 def insert_run(run: Run, *, draws: Json = None, slots: Sequence[Slot] = ()) -> None:
     """Store a new run's row, its first branch and its slots; `commit` of its first transition follows."""
     run.head_hash = run.prev_hash = chain.GENESIS
-    run.save(force_insert=True)
-    Branch.objects.create(run=run, no=1, epoch=1, draws=draws)
+    insert(run)
+    insert(Branch(run=run, no=1, epoch=1, draws=draws))
     note_labels(run)
     if slots:
         Slot.objects.bulk_create(slots)
@@ -153,17 +155,18 @@ class Writer:
 
     def _close(self) -> None:
         """Close what the transition leaves behind: waits and approvals of some steps, or of the whole run."""
-        waits = Wait.objects.filter(run=self.run, closed_at=None)
         approvals = Approval.objects.filter(run=self.run, status=ApprovalStatus.OPEN)
+        addresses = None
         if not self.transition.close_everything:
-            addresses = self.transition.close_waits_of
-            waits, approvals = waits.filter(address__in=addresses), approvals.filter(address__in=addresses)
+            addresses = list(self.transition.close_waits_of)
+            approvals = approvals.filter(address__in=addresses)
             self._close_places()
         else:
             kept = [change.address for change in self.transition.steps]
             end_live_steps(self.run, self.transition.ends_steps_as, kept=kept, moment=self.moment)
         if self.around.waits:
-            self.closed += waits.update(closed_at=self.moment)
+            told = {"run": self.run.pk, "moment": self.moment, "addresses": addresses}
+            self.closed += len(ask("close_waits", told))
         if self.around.approvals:
             status, reason = self.transition.closes_as
             approvals.update(status=status, closed_at=self.moment, closed_reason=reason, outcome="")
@@ -293,13 +296,15 @@ class Writer:
         moved = self.transition.moved
         if moved is None:
             return
-        Migrated.objects.create(
-            run=self.run,
-            checkpoint=self.run.head,
-            branch=self.run.branch,
-            from_version=moved.from_version,
-            to_version=moved.to_version,
-            at=self.moment,
+        insert(
+            Migrated(
+                run=self.run,
+                checkpoint=self.run.head,
+                branch=self.run.branch,
+                from_version=moved.from_version,
+                to_version=moved.to_version,
+                at=self.moment,
+            )
         )
         self._set(workflow_version=moved.to_version, fingerprint=moved.fingerprint)
         for address, node in moved.nodes.items():
@@ -318,15 +323,17 @@ class Writer:
         if wait is None:
             return
         due = schedule.due_after(self.opened.options, self.moment) if self.opened else wait.due(self.moment)
-        Wait.objects.create(
-            run=self.run,
-            branch=self.run.branch,
-            address=wait.address,
-            node=wait.node,
-            kind=wait.kind,
-            facts=wait.facts,
-            opened_at=self.moment,
-            due_at=due,
+        insert(
+            Wait(
+                run=self.run,
+                branch=self.run.branch,
+                address=wait.address,
+                node=wait.node,
+                kind=wait.kind,
+                facts=wait.facts,
+                opened_at=self.moment,
+                due_at=due,
+            )
         )
         if self.transition.opened and self.opened:
             self._open_approval(self.transition.opened, self.opened, due)
@@ -345,23 +352,25 @@ class Writer:
             due = before.due_at if before else one.due(self.moment)
             if isinstance(made, Approval):
                 due = schedule.due_after(made.options, self.moment)
-            Wait.objects.create(
-                run=self.run,
-                branch=self.run.branch,
-                address=step.address,
-                node=step.node,
-                kind=one.kind,
-                name=one.name,
-                occurrence=one.occurrence,
-                label=one.label,
-                race=one.race,
-                position=position,
-                after=self.run.head if before is None else before.after,
-                digest=one.digest,
-                schema=one.schema,
-                child=made if isinstance(made, Run) else None,
-                opened_at=before.opened_at if before else self.moment,
-                due_at=due,
+            insert(
+                Wait(
+                    run=self.run,
+                    branch=self.run.branch,
+                    address=step.address,
+                    node=step.node,
+                    kind=one.kind,
+                    name=one.name,
+                    occurrence=one.occurrence,
+                    label=one.label,
+                    race=one.race,
+                    position=position,
+                    after=self.run.head if before is None else before.after,
+                    digest=one.digest,
+                    schema=one.schema,
+                    child=made if isinstance(made, Run) else None,
+                    opened_at=before.opened_at if before else self.moment,
+                    due_at=due,
+                )
             )
             if isinstance(made, Approval):
                 assert one.document is not None
@@ -385,13 +394,15 @@ class Writer:
         approval.document = canonical.dumps(opened.document)
         approval.opened_at, approval.due_at = self.moment, due
         approval.remind_at = schedule.remind_at(approval.options, due, after=self.moment)
-        approval.save(force_insert=True)
-        Revision.objects.create(
-            approval=approval,
-            version=1,
-            document=approval.document,
-            digest=approval.digest,
-            created_at=self.moment,
+        insert(approval)
+        insert(
+            Revision(
+                approval=approval,
+                version=1,
+                document=approval.document,
+                digest=approval.digest,
+                created_at=self.moment,
+            )
         )
 
     def _events(self) -> list[Event]:
@@ -447,7 +458,7 @@ class Writer:
         self._clock()
         self._rest()
         self._set(version=self.run.version + 1, updated_at=self.moment)
-        Run.objects.filter(pk=self.run.pk).update(**self.changed)
+        write(self.run, *self.changed)
 
     def _may_wait(self) -> bool:
         """Whether the run has an open wait after this."""

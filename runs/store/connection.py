@@ -1,5 +1,5 @@
-"""Django's connection of this thread, and others beside it: the database's clock, what its errors mean, and writes that
-are repeated until it has answered.
+"""Django's connection of this thread, and others beside it: what its errors mean, and writes that are repeated until it has
+answered.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
@@ -35,15 +34,6 @@ from runs.errors import (
 LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
-
-
-def now() -> datetime:
-    """The database's time: of the transaction, if there is one."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT now()")
-        row = cursor.fetchone()
-    moment: datetime = row[0]
-    return moment
 
 
 def sign(connection: BaseDatabaseWrapper, **_: Any) -> None:

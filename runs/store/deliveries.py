@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from runs.engine import telling
 from runs.models import Attempt, Delivery, Endpoint, Message, Preference
 from runs.models.delivery import CANCELLED, PENDING
-from runs.store.connection import now
+from runs.store.clock import now
 
 LEASE: Final = 60.0  # seconds; an attempt takes 15 s at most; who holds it longer is dead or frozen
 

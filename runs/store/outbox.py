@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import QuerySet
 
 from runs import workflows
 from runs.engine import canonical, telling
@@ -16,20 +17,24 @@ from runs.engine.redaction import marks
 from runs.engine.telling import TOPICS, Telling
 from runs.models import Approval, Event, Run
 from runs.models.delivery import MAILED
+from runs.store.kept import Given, Part, answers, instances
 from runs.store.prepared import ask
 
-APPROVAL_FACTS: Final = (
-    "id",
-    "node",
-    "title",
-    "document",
-    "version",
-    "digest",
-    "risk",
-    "quorum",
-    "teams",
-    "users",
-    "due_at",
+_FACTS: Final = Part(
+    Approval,
+    only=(
+        "id",
+        "node",
+        "title",
+        "document",
+        "version",
+        "digest",
+        "risk",
+        "quorum",
+        "teams",
+        "users",
+        "due_at",
+    ),
 )
 
 
@@ -78,7 +83,15 @@ def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor:
 
 def _approval(payload: dict[str, Json]) -> Approval | None:
     named = payload.get("approval")
-    return Approval.objects.only(*APPROVAL_FACTS).get(pk=named) if named else None
+    if not named:
+        return None
+    [row] = answers("told approval", _told, approval=named)
+    found: Approval = instances(row, _FACTS)[0]
+    return found
+
+
+def _told() -> QuerySet[Approval, Any]:
+    return Approval.objects.filter(pk=Given("approval")).values_list(*_FACTS.names)
 
 
 def _title(run: Run, asked: Approval) -> str:

@@ -11,6 +11,7 @@ here, as psycopg does after a ROLLBACK.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,6 +33,7 @@ from runs.sql import statement
 from runs.store.connection import plan_by_keys
 
 M = TypeVar("M", bound=models.Model)
+LONGEST_NAME: Final = 63  # bytes
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
@@ -154,14 +156,14 @@ def _sent(raw: psycopg.Connection[Any], name: str, given: Sequence[Any], formats
         known = _of(raw).names
         if name in known:
             try:
-                return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats, Format.BINARY))
+                return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
             except psycopg.errors.InvalidSqlStatementName:
                 known.clear()  # somebody let go of all that was prepared; nothing was done
                 if raw.pgconn.transaction_status == TransactionStatus.INERROR:
                     raise
-        _checked(raw.pgconn.prepare(name.encode(), _numbered(name)))
+        _checked(raw.pgconn.prepare(_label(name), _numbered(name)))
         known.add(name)
-        return _checked(raw.pgconn.exec_prepared(name.encode(), given, formats, Format.BINARY))
+        return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
 
 
 def _checked(result: PGresult) -> PGresult:
@@ -171,6 +173,13 @@ def _checked(result: PGresult) -> PGresult:
     if not error.sqlstate:  # the server did not say anything: it is gone
         raise psycopg.OperationalError(str(error))
     raise error
+
+
+@cache
+def _label(name: str) -> bytes:
+    """A name as Postgres keeps it: of a long one it would keep the beginning only."""
+    label = name.encode()
+    return label if len(label) <= LONGEST_NAME else hashlib.sha256(label).hexdigest()[:LONGEST_NAME].encode()
 
 
 @cache

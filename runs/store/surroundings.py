@@ -27,8 +27,21 @@ class Past(NamedTuple):
     migrated: bool
 
 
+class Relations(NamedTuple):
+    """Whether a run asks anybody, has used paid models, has started runs, was forked."""
+
+    approvals: bool
+    usage: bool
+    children: bool
+    forks: bool
+
+
 def surroundings(run_id: uuid.UUID) -> Surroundings:
     return Surroundings(*ask("surroundings", {"run": run_id})[0])
+
+
+def relations_of(run_id: uuid.UUID) -> Relations:
+    return Relations(*ask("relations", {"run": run_id})[0])
 
 
 def past_of(run_id: uuid.UUID) -> Past:

@@ -19,7 +19,7 @@ from runs.models import (
     Signal,
     Wait,
 )
-from runs.store.connection import now
+from runs.store.clock import now
 from runs.store.reading import sight
 
 

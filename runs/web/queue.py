@@ -350,9 +350,7 @@ def _chips(place: Place, url: str) -> list[Chip]:
     ]
 
 
-def _row(
-    approval: Approval, *, now: datetime, url: str, current: bool, onlookers: Sequence[Onlooker]
-) -> Row:
+def _row(approval: Approval, *, now: datetime, url: str, current: bool, onlookers: Sequence[Onlooker]) -> Row:
     is_open = approval.status == "open"
     left = approval.due_at - now if approval.due_at else None
     return Row(
