@@ -34,6 +34,7 @@ from runs.store.connection import plan_by_keys
 
 M = TypeVar("M", bound=models.Model)
 LONGEST_NAME: Final = 63  # bytes
+_BYTES: Final = (bytes, bytearray, memoryview, psycopg.Binary)
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
@@ -137,9 +138,10 @@ def _rows(raw: psycopg.Connection[Any], name: str, parameters: Mapping[str, Any]
 
 
 def _format(value: Any) -> PyFormat:
-    """Text, which the server reads as whatever type it needs at the place; bytes, and lists of them, as they are."""
+    """Text, which the server reads as whatever type it needs at the place; bytes, and lists of them, as they are: their text
+    is written for another setting of the server, with each backslash twice."""
     one = value[0] if type(value) is list and value else value
-    return PyFormat.BINARY if type(one) is bytes else PyFormat.TEXT
+    return PyFormat.BINARY if type(one) in _BYTES else PyFormat.TEXT
 
 
 def _of(raw: psycopg.Connection[Any]) -> _Prepared:
