@@ -105,7 +105,9 @@ def _seats() -> QuerySet[User, Any]:
     absent = Q(pk__in=away.values("user"), is_active=True) & Q(pk__in=deciding.values("user"))
     found = User.objects.filter(Q(pk=me) | absent).annotate(
         names=ArrayAgg("teams__name", filter=Q(teams__project=project), default=Value([])),
-        reviews=Exists(Member.objects.filter(project=project, user=OuterRef("pk"), roles__contains=["reviewer"])),
+        reviews=Exists(
+            Member.objects.filter(project=project, user=OuterRef("pk"), roles__contains=["reviewer"])
+        ),
     )
     return found.values_list(*_PERSON.names, "names", "reviews")
 

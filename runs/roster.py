@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import Count, Prefetch, Q, QuerySet

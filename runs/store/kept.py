@@ -28,7 +28,7 @@ class Given(Value):
         self.name = name
         self.many = many
 
-    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
         return "ANY(%s)" if self.many else "%s", [self]
 
 

@@ -133,7 +133,10 @@ def hide(run: Run, live: queries.Live, sight: Sight) -> None:
 
 
 def _rows(
-    found: Sequence[Run], live: Mapping[UUID, queries.Live], values: Mapping[UUID, Mapping[str, str]], now: datetime
+    found: Sequence[Run],
+    live: Mapping[UUID, queries.Live],
+    values: Mapping[UUID, Mapping[str, str]],
+    now: datetime,
 ) -> list[dict[str, Any]]:
     address = addresses("run")
     return [
