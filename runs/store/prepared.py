@@ -32,6 +32,7 @@ from runs.sql import statement
 from runs.store.connection import plan_by_keys
 
 M = TypeVar("M", bound=models.Model)
+LONGEST_NAME: Final = 63  # the server cuts off what is longer
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
@@ -48,7 +49,8 @@ _kept: dict[str, str] = {}  # texts of this process, by name; those of files are
 
 
 def keep(name: str, text: str) -> None:
-    """A text that is asked by this name from now on; its parameters are written `%(name)s`."""
+    """A text that is asked by this name from now on; its parameters are written `%(name)s`, a percent sign twice."""
+    assert len(name) <= LONGEST_NAME, name
     _kept[name] = text
 
 
