@@ -193,7 +193,10 @@ def test_a_line_of_the_inbox_hides_it_also_where_only_the_action_marks_it(
     def confirm(state: Any, ctx: Any) -> Ask:
         return Ask(Action("pay", {"name": "", "iban": state.iban}, schema=PayArgs), title=f"Pay {state.iban}")
 
-    plain.choose(confirm, approve=plain.node(lambda state, ctx: None, name="end"), reject="end")
+    @plain.node
+    def end(state: Any, ctx: Any) -> None: ...
+
+    plain.choose(confirm, approve=end, reject=end)
     workflows.register(plain)
     house.parked(flow, iban=SECRET)
     for actor, seen in ((house.olga, True), (house.felix, False), (house.vera, False)):
