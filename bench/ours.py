@@ -266,7 +266,7 @@ def listed(times: int) -> dict[str, list[float]]:
     after: Any = None
     project = ME.project.pk
     for _ in range(times):
-        pages["inbox"] += timed(partial(inboxes.page, project, inboxes.Wanted(), asked, limit=50), 1)
+        pages["inbox"] += timed(partial(inboxes.items, project, inboxes.Wanted(), asked, limit=50), 1)
         badge = partial(inboxes.counts, project, asked, {"mine": inboxes.Wanted()})
         pages["badge"] += timed(badge, 1)
         pages["runs"] += timed(partial(runlists.newest_first, project, RunFilter(), after=after, limit=50), 1)

@@ -17,6 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import Model, QuerySet, Value
 from psycopg.sql import Literal
 
+from runs.models.packed import PackedText
 from runs.store.prepared import ask, is_kept, keep, read_as
 
 
@@ -28,7 +29,7 @@ class Given(Value):
         self.name = name
         self.many = many
 
-    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
+    def as_sql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
         return "ANY(%s)" if self.many else "%s", [self]
 
 
@@ -40,13 +41,15 @@ def answers(name: str, write: Callable[[], QuerySet[Any, Any]], **told: Any) -> 
             keep(name, _text(write()))
         except EmptyResultSet:  # nothing can be like this; then there is no text
             return []
+    connection.close_if_health_check_failed()  # as Django's cursors do: it may be the first that a request asks
     return ask(name, told)
 
 
 @dataclass(frozen=True)
 class Part:
     """The columns of a model in a row of several. through: the way there from the model that is asked for, as `filter` has it.
-    only, without: of which columns; what is left out is read when somebody asks for it."""
+    only, without: of which columns; what is left out is read when somebody asks for it. None that is packed: Django would have
+    unpacked it, `ask` would not."""
 
     model: type[Model]
     through: str = ""
@@ -55,8 +58,12 @@ class Part:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        every = [one.attname for one in self.model._meta.concrete_fields]  # noqa: SLF001 (Django documents it)
-        return tuple(name for name in every if name in (self.only or every) and name not in self.without)
+        every = {one.attname: one for one in self.model._meta.concrete_fields}  # noqa: SLF001 (Django documents it)
+        kept = tuple(name for name in every if name in (self.only or every) and name not in self.without)
+        packed = [name for name in kept if isinstance(every[name], PackedText)]
+        if packed:
+            raise TypeError(f"{', '.join(packed)} of {self.model.__name__} are packed")
+        return kept
 
     @cached_property
     def names(self) -> list[str]:

@@ -33,7 +33,7 @@ from runs.sql import statement
 from runs.store.connection import plan_by_keys
 
 M = TypeVar("M", bound=models.Model)
-LONGEST_NAME: Final = 63  # bytes
+LONGEST_NAME: Final = 63  # bytes; the server cuts off what is longer
 _BYTES: Final = (bytes, bytearray, memoryview, psycopg.Binary)
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
@@ -51,7 +51,7 @@ _kept: dict[str, str] = {}  # texts of this process, by name; those of files are
 
 
 def keep(name: str, text: str) -> None:
-    """A text that is asked by this name from now on; its parameters are written `%(name)s`."""
+    """A text that is asked by this name from now on; its parameters are written `%(name)s`, a percent sign twice."""
     _kept[name] = text
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from functools import cache
+from datetime import datetime, tzinfo
+from functools import cache, lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -126,7 +126,7 @@ def size(value: int) -> str:
 @register.simple_tag(takes_context=True)
 def ago(context: template.Context, at: datetime | None) -> SafeString | str:
     """How long ago, the exact instant in the title."""
-    return _time(at, words.age(at, _now(context))) if at else ""
+    return _time(at, words.age(at, _now(context)), timezone.get_current_timezone()) if at else ""
 
 
 @register.simple_tag(takes_context=True)
@@ -134,7 +134,8 @@ def at(context: template.Context, moment: datetime | None) -> SafeString | str:
     """A point in time as people say it, on the reader's clock; the exact instant in the title."""
     if moment is None:
         return ""
-    return _time(moment, words.moment(moment, _now(context), timezone.get_current_timezone()))
+    zone = timezone.get_current_timezone()
+    return _time(moment, words.moment(moment, _now(context), zone), zone)
 
 
 @register.simple_tag
@@ -189,6 +190,12 @@ def _now(context: template.Context) -> datetime:
     return now if isinstance(now, datetime) else timezone.now()
 
 
-def _time(moment: datetime, text: str) -> SafeString:
-    title = words.exact_there(moment, timezone.get_current_timezone())
-    return format_html('<time datetime="{}" title="{}">{}</time>', words.exact(moment), title, text)
+def _time(moment: datetime, text: str, zone: tzinfo) -> SafeString:
+    return format_html("{}{}</time>", _opening(moment, zone), text)
+
+
+@lru_cache(maxsize=1_024)
+def _opening(moment: datetime, zone: tzinfo) -> SafeString:
+    """Written once for as long as people look at the same rows."""
+    title = words.exact_there(moment, zone)
+    return format_html('<time datetime="{}" title="{}">', words.exact(moment), title)

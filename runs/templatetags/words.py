@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -74,7 +73,6 @@ def percent(share: float) -> str:
     return gettext("{number}%").format(number=number(100 * share, 1))
 
 
-@lru_cache(maxsize=1_024)  # a row says the same one up to four times
 def exact(at: datetime) -> str:
     """The instant in UTC, for machines and for titles."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

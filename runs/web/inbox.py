@@ -117,12 +117,13 @@ def _listing(request: Request, place: Place) -> inboxes.Listing:
 
 
 def _seen(request: Request, rows: list[Approval]) -> list[Approval]:
-    """What is hidden from the reader is taken out of what was read. Documents are read where something may be hidden."""
+    """What is hidden from the reader is taken out of what was read. The documents of those are read in which something may be;
+    one that has gone since is left out."""
     sight_of = sights.of_many(request.actor, [row.run for row in rows])
-    apart = [row.pk for row in rows if inboxes.may_hide(row) or sight_of(row.run).narrow]
+    apart = {row.pk for row in rows if inboxes.may_hide(row) or sight_of(row.run).narrow}
     whole = queries.approvals(request.actor.project.pk, apart) if apart else []
     seen = {row.pk: sights.approval(row, sight_of(row.run)) for row in whole}
-    return [seen.get(row.pk, row) for row in rows]
+    return [seen.get(row.pk, row) for row in rows if row.pk not in apart or row.pk in seen]
 
 
 # ---- who looks at what

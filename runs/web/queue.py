@@ -125,25 +125,29 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    approval: Approval
+    """An approval in a line. says: whom it asks, or how it was closed. quorum: how many have to say yes, where it is open and
+    they are more than one; have: how many did."""
+
+    id: str
     url: str
-    sign: signs.Sign
+    title: str
+    node: str
+    workflow: str
+    risk: str
     due: str
     late: bool
-    have: int
-    whom: str
-    current: bool
+    says: str
+    have: int = 0
+    quorum: int = 0
+    is_open: bool = True
+    current: bool = False
     worked_by: str = ""
     onlookers: Sequence[Onlooker] = ()
 
     @property
-    def id(self) -> str:
-        return str(self.approval.pk)
-
-    @property
     def spelled(self) -> str:
         """Its title, for where there is no markup."""
-        return hidden.plain(self.approval.title)
+        return hidden.plain(self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +267,7 @@ class Queue:
         """The first row of each workflow: where somebody starts who has not opened any."""
         found: dict[str, Row] = {}
         for row in self.rows:
-            found.setdefault(row.approval.run.workflow, row)
+            found.setdefault(row.workflow, row)
         return list(found.values())[:FIRSTS]
 
 
@@ -354,17 +358,26 @@ def _row(approval: Approval, *, now: datetime, url: str, current: bool, onlooker
     is_open = approval.status == "open"
     left = approval.due_at - now if approval.due_at else None
     return Row(
-        approval=approval,
+        id=str(approval.pk),
         url=url,
-        sign=signs.of_approval(approval, edited=was_edited(approval)),
+        title=approval.title,
+        node=approval.node,
+        workflow=approval.run.workflow,
+        risk=approval.risk,
         due=_due(approval, left, now=now),
         late=is_open and left is not None and left < timedelta(hours=1),
+        says=sentence.whom(approval) if is_open else _closed(approval),
         have=votes_of(approval),
-        whom=sentence.whom(approval),
+        quorum=approval.quorum if is_open and approval.quorum > 1 else 0,
+        is_open=is_open,
         current=current,
         worked_by=str(approval.assignee) if is_open and approval.is_worked_on(now) else "",
         onlookers=onlookers if is_open else (),
     )
+
+
+def _closed(approval: Approval) -> str:
+    return signs.of_approval(approval, edited=was_edited(approval)).word
 
 
 def _due(approval: Approval, left: timedelta | None, *, now: datetime) -> str:

@@ -262,13 +262,17 @@ def _rows() -> list[Row]:
     ]
     return [
         Row(
-            approval=_approval([], id=uuid.UUID(int=number), title=title, risk=risk, quorum=2 if have else 1),
+            id=str(uuid.UUID(int=number)),
             url=reverse("approval", args=[uuid.UUID(int=number)]),
-            sign=signs.ASKED_OF_PEOPLE,
+            title=title,
+            node="confirm",
+            workflow="refund",
+            risk=risk,
             due=due,
             late=late,
+            says="finance",
             have=have,
-            whom="finance",
+            quorum=2 if have else 0,
             current=number == 2,
         )
         for number, (risk, due, late, have, title) in enumerate(shown, 1)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from runs import inboxes, operations, policies, saved, store, workflows
+from runs import inboxes, operations, policies, queries, saved, store, workflows
 from runs.engine import Action, Ask, Sensitive, Workflow
 from runs.errors import Forbidden, MissingScope, NameTaken, NotFound, Unprocessable
 from runs.inboxes import Wanted, asked
@@ -30,16 +30,24 @@ def fresh(actor: Actor) -> Actor:
     return Actor(actor.user, actor.project, actor.method, actor.address, actor.token)
 
 
-def every(actor: Actor, wanted: Wanted, *, limit: int = 3) -> list[Approval]:
+def every(
+    actor: Actor, wanted: Wanted, *, limit: int = 3, ask: Callable[..., inboxes.Listing] = inboxes.page
+) -> list[Approval]:
     """All of a list, page by page."""
     found: list[Approval] = []
     place = ""
     while True:
-        page = inboxes.page(actor.project.pk, wanted, asked(fresh(actor)), after=place, limit=limit)
+        page = ask(actor.project.pk, wanted, asked(fresh(actor)), after=place, limit=limit)
         found += page.rows
         place = page.next
         if not place:
             return found
+
+
+def line(row: Approval) -> tuple[Any, ...]:
+    """What a list says of an approval."""
+    said = (queries.votes_of(row), queries.was_edited(row), str(row.assignee))
+    return (row.pk, row.title, row.run.workflow, row.due_at, row.closed_at, *said)
 
 
 def titles(actor: Actor, **wanted: str) -> list[str]:
@@ -157,6 +165,8 @@ def test_counters_are_lists_are_the_database_whatever_is_wanted(many: House) -> 
         right = {row.pk for row in rows if is_wanted(actor, row, wanted, moment)}
         assert {row.pk for row in listed} == right
         assert len(listed) == len(right)
+        lines = every(actor, wanted, limit=limit, ask=inboxes.items)
+        assert [line(row) for row in lines] == [line(row) for row in listed]
         counted = inboxes.counts(many.project.pk, asked(actor), {"here": wanted, "mine": Wanted()}).by
         assert counted["here"] == len(right)
         assert counted["mine"] == inboxes.badge(many.project.pk, asked(actor))

@@ -141,10 +141,16 @@ ASKED: Final = inboxes.Asked(PERSON, [inboxes.AskedSeat(PERSON, frozenset({"a"})
 
 
 def inbox(*, after: str = "", **wanted: str) -> Callable[[], list[dict[str, Any]]]:
-    """A page of the inbox, the first or one behind some row of this order."""
+    """A page of approvals, and of their lines in the inbox: the first or one behind some row of this order."""
     row = Approval(pk=ID, opened_at=MOMENT, closed_at=MOMENT, due_key=MOMENT, risk_key=1)
     place = inboxes.cursor(row, after) if after else ""
-    return orm(lambda: inboxes.page(ID, Wanted(**wanted), ASKED, after=place, limit=50))
+    told: dict[str, Any] = {"after": place, "limit": 50}
+    return orm(
+        lambda: [
+            inboxes.page(ID, Wanted(**wanted), ASKED, **told),
+            inboxes.items(ID, Wanted(**wanted), ASKED, **told),
+        ]
+    )
 
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)

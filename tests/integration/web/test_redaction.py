@@ -179,6 +179,32 @@ def test_it_is_nowhere_for_others_and_there_for_who_may_see_it(
     assert [address for address in unseen if not address.endswith((*lists, "/approvals"))] == []
 
 
+class Plain(BaseModel):
+    iban: str = ""
+
+
+@pytest.mark.parametrize("flow", ["payout", "plain"])
+def test_a_line_of_the_inbox_hides_it_also_where_only_the_action_marks_it(
+    house: House, payout: Workflow, define: Define, client_of: ClientOf, flow: str
+) -> None:
+    plain = define("plain", state=Plain)
+
+    @plain.approval
+    def confirm(state: Any, ctx: Any) -> Ask:
+        return Ask(Action("pay", {"name": "", "iban": state.iban}, schema=PayArgs), title=f"Pay {state.iban}")
+
+    @plain.node
+    def end(state: Any, ctx: Any) -> None: ...
+
+    plain.choose(confirm, approve=end, reject=end)
+    workflows.register(plain)
+    house.parked(flow, iban=SECRET)
+    for actor, seen in ((house.olga, True), (house.felix, False), (house.vera, False)):
+        page = client_of(actor).get("/inbox/?view=open").content.decode()
+        assert "Pay " in page
+        assert (SECRET in page) == seen, str(actor.user)
+
+
 def test_previews_and_forms_of_people_who_steer_hide_it_too(
     house: House, client_of: ClientOf, failed: Run
 ) -> None:
