@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, InterfaceError, OperationalError
 
-from runs import runlists
+from runs import runlists, store
 from tests.integration.api.conftest import Api, House
 
 
@@ -33,9 +33,7 @@ def test_a_database_that_is_down_is_a_503_that_may_be_tried_again(
 def test_a_database_that_is_down_before_anybody_is_known_is_a_503_too(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from runs.models import ApiToken
-
-    monkeypatch.setattr(ApiToken.objects, "select_related", fail_with(OperationalError("down")))
+    monkeypatch.setattr(store, "answers", fail_with(OperationalError("down")))
     assert Api("hitl_x").get("runs").code == "database_error"
 
 

@@ -87,9 +87,8 @@ def test_a_run_costs_the_same_queries_whatever_it_holds(
 ) -> None:
     pay_flow(define("pays"))
     run, _ = house.parked("pays", x=[1] * 1000)
-    with django_assert_num_queries(
-        9
-    ):  # token, member, run, position, usage, approvals with votes (2), children, forks; deciding asks teams
+    # Token, member, run, position, what there is around it, approvals with votes (2).
+    with django_assert_num_queries(7):
         shop.get(f"runs/{run.pk}")
 
 

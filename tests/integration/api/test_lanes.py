@@ -87,7 +87,7 @@ def test_lanes_cost_no_query(
     shop: Api, asking: Run, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     # As a run with one lane, and for deciding who may: the teams once, whatever is asked.
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(7):
         shop.get(f"runs/{asking.pk}")
 
 
