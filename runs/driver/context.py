@@ -802,7 +802,7 @@ def _overdue(request: Request) -> dict[str, Json]:
 
 
 def _read(name: str, content: bytes | BinaryIO, limit: int) -> bytes:
-    body = content if isinstance(content, bytes) else content.read(limit + 1)
+    body = content.read(limit + 1) if hasattr(content, "read") else content
     if not isinstance(body, bytes):
         raise InvalidCall(f"The content of {name!r:.200} is not bytes.")
     if len(body) > limit:
