@@ -317,6 +317,7 @@ class Context(Waits):
             _check_place(label, "0" if options.key is None else options.key, options.effect)
             occurrence = self._place(label, options.key)
         _check_timeout(label, options.timeout)
+        _check_retry(label, options.retry)
         given = redacted_arguments(
             storable({"args": list(later.args), "kwargs": dict(later.kwargs)}, path=f"/{label}")
         )
@@ -788,6 +789,11 @@ def _check_timeout(label: str, timeout: float | None) -> None:
         raise InvalidCall(
             f"timeout={timeout!r} of the call {label!r} is not a number of seconds above 0 (and up to 10 years)."
         )
+
+
+def _check_retry(label: str, retry: Any) -> None:
+    if retry is not None and not isinstance(retry, Retry):
+        raise InvalidCall(f"retry={retry!r:.100} of the call {label!r} is not a Retry(…).")
 
 
 def _timed_out(request: Request) -> CallTimeout:
