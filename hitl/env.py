@@ -32,6 +32,7 @@ SECRET = {
 
 Names = Annotated[list[str], NoDecode]
 DAYS = "a whole number of days from 1 to 36500, or 0 for ever"
+HOST = re.compile(r"\*|\.?[0-9A-Za-z_\-]+(\.[0-9A-Za-z_\-]+)*|\[[0-9A-Fa-f:.]+\]")  # as Django takes them
 QUEUE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
@@ -120,7 +121,7 @@ class Environment(BaseSettings):
     retention_batch: int = Field(1_000, ge=1, le=10_000, description="a whole number from 1 to 10000")
     workflow_apps: Names = Field(
         ["examples.refund", "examples.sql_change"],
-        description="Python packages separated by commas, as in examples.refund,shop.flows",
+        description="Python packages separated by commas that can be imported, as in examples.refund,shop.flows",
     )
 
     @field_validator("allowed_hosts", "workflow_apps", "worker_queues", "webhook_allowed_nets", mode="before")
@@ -136,6 +137,15 @@ class Environment(BaseSettings):
         for name in value:
             if not DOTTED.fullmatch(name):
                 raise ValueError(f"{name!r} is not a package's name")
+            if find_spec(name.partition(".")[0]) is None:
+                raise ValueError(f"{name!r} is nowhere to be imported from")
+        return list(dict.fromkeys(value))
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def hosts(cls, value: list[str]) -> list[str]:
+        if not value or not all(HOST.fullmatch(name) for name in value):
+            raise ValueError("no names of hosts")  # an address or a port among them would fit no request
         return value
 
     @field_validator("worker_queues")
@@ -156,8 +166,8 @@ class Environment(BaseSettings):
     @field_validator("redis_url")
     @classmethod
     def redis(cls, value: str | None) -> str | None:
-        if value is not None and urlsplit(value).scheme not in {"redis", "rediss", "unix"}:
-            raise ValueError("another scheme")
+        if value is not None:
+            broker(value)
         return value
 
     @field_validator("base_url")
@@ -166,7 +176,8 @@ class Environment(BaseSettings):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        odd = parts.query or parts.fragment or parts.username or re.search(r"\s", value)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.port == 0 or odd:
             raise ValueError("no address of a web site")
         return value.rstrip("/")
 
@@ -194,7 +205,10 @@ class Environment(BaseSettings):
     @field_validator("data_dir")
     @classmethod
     def absolute(cls, value: Path) -> Path:
-        return (root() / value).absolute()
+        folder = (root() / value).absolute()
+        if folder.exists() and not folder.is_dir():
+            raise ValueError("no folder")
+        return folder
 
 
 def root() -> Path:
@@ -227,7 +241,7 @@ def read(environ: Mapping[str, str] | None = None) -> Environment:
 
 def _unknown(environ: Mapping[str, str]) -> list[str]:
     accepted = known()
-    odd = [name for name in environ if name.startswith(PREFIX) and not name.startswith(TEST_PREFIX)]
+    odd = [name for name in environ if name.upper().startswith(PREFIX) and not name.startswith(TEST_PREFIX)]
     return [
         f"{name} is not a setting of hitl. There are: {', '.join(sorted(accepted))}."
         for name in sorted(odd)
@@ -274,6 +288,15 @@ def database(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or options.pop("port", "")),
         "OPTIONS": options,
     }
+
+
+def broker(url: str) -> None:
+    """Raises `ValueError` for what the clients of Redis would stumble over, or read as another database than it says."""
+    parts = urlsplit(url)
+    path = r"/.+" if parts.scheme == "unix" else r"/?[0-9]*"
+    known = parts.scheme in {"redis", "rediss", "unix"} and parts.port != 0
+    if not known or not re.fullmatch(path, parts.path):
+        raise ValueError("not an address of Redis")
 
 
 def mail_server(url: str) -> dict[str, Any]:

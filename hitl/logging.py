@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")  # all but the tab
 IDS = ("request", "run", "branch", "step")
 
 _context: ContextVar[dict[str, str]] = ContextVar("hitl_log", default={})  # noqa: B039  # never changed in place
@@ -72,6 +74,11 @@ def _clean(line: str) -> str:
     return line
 
 
+def _one_line(text: str) -> str:
+    """Text in which nothing ends the line or steers a terminal; JSON stays the same JSON."""
+    return CONTROL.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -84,12 +91,18 @@ class JsonFormatter(logging.Formatter):
         line |= _said_by_node(record)
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return _clean(json.dumps(line, ensure_ascii=False))
+        return _one_line(_clean(json.dumps(line, ensure_ascii=False)))
 
 
 class TextFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        record.message = _one_line(
+            _clean(record.message)
+        )  # an address or a model's words could forge the next one
+        return super().formatMessage(record)
 
     def format(self, record: logging.LogRecord) -> str:
         ids = " ".join(f"{name}={value}" for name, value in _ids(record).items())

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from django.apps import AppConfig
 from django.db.backends.signals import connection_created
+from django.urls import register_converter
 
 
 class RunsConfig(AppConfig):
@@ -10,7 +11,8 @@ class RunsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from runs import store, workflows
+        from runs import addresses, store, workflows
 
         connection_created.connect(store.sign)
+        register_converter(addresses.Name, "name")
         workflows.autodiscover()

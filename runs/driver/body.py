@@ -1,4 +1,4 @@
-"""Runs one node's body and says what came of it. Nothing an author's code does escapes from here."""
+"""Runs one node's body and says what came of it. Nothing an author's code raises escapes from here, but for Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from runs.driver import secrets
 from runs.driver.context import AskAgain, Context
-from runs.driver.port import Interrupted
+from runs.driver.port import Halted, Interrupted
 from runs.driver.waits import Suspend
 from runs.driver.watchdog import StepLost, TimeIsUp, Watch
 from runs.engine import canonical
@@ -67,7 +67,7 @@ class Asked:
 class Failed:
     """An attempt failed. `policy` is the call's if a call failed with one of its own, else the node's."""
 
-    error: Exception | SystemExit | asyncio.CancelledError
+    error: BaseException
     facts: dict[str, Json]
     policy: Retry
 
@@ -131,7 +131,9 @@ def _outcome(scope: StepScope, node: Node, watch: Watch) -> Outcome:
         raise LateResult() from None
     except TimeIsUp as late:
         return _timed_out(node, late)
-    except (Exception, SystemExit, asyncio.CancelledError) as error:  # noqa: BLE001  # an author's code may raise anything
+    except (Halted, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # noqa: BLE001  # an author's code may raise anything, and libraries have such of their own
         if scope.context.leaving is not None and not watch.timed_out:
             return Suspended(scope.context.leaving.wanted)
         return _timed_out(node, error) if watch.timed_out else _failed(error, scope.context, node.retry)
@@ -143,7 +145,7 @@ def _value_of(scope: StepScope, body: Body) -> Any:
     try:
         return settled(body(scope.state, scope.context, *scope.extra), scope.context)
     except BaseExceptionGroup as group:
-        for kind in (Interrupted, TimeIsUp, AskAgain, Suspend):
+        for kind in (Halted, Interrupted, TimeIsUp, AskAgain, Suspend):
             if found := _within(group, kind):
                 raise found from None
         raise _alone(group) from None
@@ -203,9 +205,7 @@ def _timed_out(node: Node, error: BaseException | None) -> Failed:
     return Failed(late, facts_of(late), node.retry)
 
 
-def _failed(
-    error: Exception | SystemExit | asyncio.CancelledError, context: Context, policy: Retry
-) -> Failed:
+def _failed(error: BaseException, context: Context, policy: Retry) -> Failed:
     call = next((call for call in context.failed if call.error is error), None)
     if call is None:
         return Failed(error, facts_of(error), policy)

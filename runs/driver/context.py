@@ -317,6 +317,7 @@ class Context(Waits):
             _check_place(label, "0" if options.key is None else options.key, options.effect)
             occurrence = self._place(label, options.key)
         _check_timeout(label, options.timeout)
+        _check_retry(label, options.retry)
         given = redacted_arguments(
             storable({"args": list(later.args), "kwargs": dict(later.kwargs)}, path=f"/{label}")
         )
@@ -790,6 +791,11 @@ def _check_timeout(label: str, timeout: float | None) -> None:
         )
 
 
+def _check_retry(label: str, retry: Any) -> None:
+    if retry is not None and not isinstance(retry, Retry):
+        raise InvalidCall(f"retry={retry!r:.100} of the call {label!r} is not a Retry(…).")
+
+
 def _timed_out(request: Request) -> CallTimeout:
     limit = request.options.timeout
     return CallTimeout(
@@ -802,7 +808,7 @@ def _overdue(request: Request) -> dict[str, Json]:
 
 
 def _read(name: str, content: bytes | BinaryIO, limit: int) -> bytes:
-    body = content if isinstance(content, bytes) else content.read(limit + 1)
+    body = content.read(limit + 1) if hasattr(content, "read") else content
     if not isinstance(body, bytes):
         raise InvalidCall(f"The content of {name!r:.200} is not bytes.")
     if len(body) > limit:

@@ -22,6 +22,10 @@ class Interrupted(BaseException):
         self.error = error
 
 
+class Halted(BaseException):
+    """The worker itself ends here, as a killed process does: no outcome of the step."""
+
+
 class Kept(Protocol):
     """A row of a journal, wherever it is kept."""
 

@@ -162,6 +162,8 @@ def _check_storable(document: Json) -> None:
 def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]:
     path = f"/actions/{index}"
     tool, key = _text(action.tool, "tool"), _text(action.key or action.tool, "key")
+    if not tool.strip():
+        raise SchemaViolation("tool is empty; nobody would know what is asked.", path="/tool")
     args = storable(dict(action.args), path=f"{path}/args")
     schema = _json_schema(action.schema)
     problems, unchecked = _schema_problems(args, schema)

@@ -26,7 +26,7 @@ def seconds(due: str | float | None, *, where: str, what: str = "due") -> float 
         length = float(match[1]) * _UNITS[match[2]]
     else:
         try:
-            length = float(due)
+            length = math.nan if isinstance(due, bool) else float(due)
         except (TypeError, ValueError, OverflowError):
             length = math.nan
     if not 0 < length < LONGEST_DUE:

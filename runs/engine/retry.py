@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from runs.errors import StepError, WorkflowError
 
@@ -38,12 +39,14 @@ class Retry:
             "jitter": self.jitter,
         }
         for name, value in numbers.items():
-            if not math.isfinite(value) or value < 0:
+            if not _is_number(value) or not math.isfinite(value) or value < 0:
                 raise WorkflowError(f"Retry({name}={value!r}): a finite number, not below 0, is needed.")
-        if not self.attempts >= 1 or self.attempts % 1:
+        if not _is_number(self.attempts) or not self.attempts >= 1 or self.attempts % 1:
             raise WorkflowError(f"Retry(attempts={self.attempts!r}): a whole number, at least 1, is needed.")
         if self.jitter > 1:
             raise WorkflowError(f"Retry(jitter={self.jitter!r}): at most 1 is possible.")
+        for name in ("retry_on", "give_up_on"):
+            object.__setattr__(self, name, _classes(name, getattr(self, name)))
 
     def wants(self, error: BaseException) -> bool:
         """Whether this kind of error may be tried again at all."""
@@ -64,6 +67,18 @@ class Retry:
             exponent = math.log(self.initial) + times * math.log(self.multiplier)
             plain = longest if exponent >= math.log(longest) else min(longest, math.exp(exponent))
         return plain * (1 - self.jitter * (1 - draw))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _classes(name: str, given: Any) -> tuple[type[BaseException], ...]:
+    """Said when it is declared: `isinstance` would say it when something has failed, and then there is nobody to hear."""
+    classes = tuple(given) if isinstance(given, tuple | list | set | frozenset) else (given,)
+    if not all(isinstance(one, type) and issubclass(one, BaseException) for one in classes):
+        raise WorkflowError(f"Retry({name}={given!r:.200}): classes of exceptions are needed.")
+    return classes
 
 
 ONCE = Retry(attempts=1)

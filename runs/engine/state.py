@@ -431,7 +431,9 @@ def _sorted_sets(value: Any, stored: Json) -> Json:
 
 def _not_storable(error: InvalidJson, prefix: str) -> StateNotStorable:
     found = [Problem(prefix + problem.path, problem.code, problem.message) for problem in error.errors]
-    return StateNotStorable(f"{found[0].message} at {found[0].path}.", errors=found, path=found[0].path)
+    return StateNotStorable(
+        f"{found[0].message} at {found[0].path or 'the top'}.", errors=found, path=found[0].path
+    )
 
 
 def _refuse_unstorable_early(value: Any, path: str) -> None:

@@ -813,6 +813,8 @@ class Workflow:
         check_queue(self.queue, where=self.name)
         check_priority(self.priority, where=self.name)
         check_limits(self.limits, where=self.name)
+        if not isinstance(self.undo_retry, Retry):
+            raise WorkflowError(f"{self.name}: undo_retry is a Retry(…), not {self.undo_retry!r:.100}.")
         for node in self.nodes.values():
             self._check_node(node)
         _ = self.graph, self.schema, self.input_schema
@@ -843,7 +845,11 @@ class Workflow:
                 "where it goes on.",
                 node=node.name,
             )
-        if node.loop_limit < 1:
+        if not isinstance(node.retry, Retry):
+            raise WorkflowError(
+                f"{self.name}: retry of {node.name!r} is a Retry(…), not {node.retry!r:.100}.", node=node.name
+            )
+        if type(node.loop_limit) is not int or node.loop_limit < 1:
             raise WorkflowError(f"{self.name}: loop_limit of {node.name!r} is at least 1.", node=node.name)
         if node.approval:
             self._check_approval(node, node.approval, way)

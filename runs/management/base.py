@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, ProgrammingError
 
+from runs.engine import canonical
 from runs.errors import HitlError
 from runs.models import Project
 
@@ -21,6 +23,7 @@ class DataCommand(BaseCommand):
     trouble: ClassVar[int] = 1
 
     def handle(self, *args: Any, **options: Any) -> None:
+        _check_texts(options.values())
         try:
             self.run(*args, **options)
         except HitlError as error:
@@ -52,6 +55,23 @@ class DataCommand(BaseCommand):
                 for text, width in zip(line, widths, strict=True)
             ]
             self.stdout.write("  ".join(cells).rstrip())
+
+
+def _check_texts(given: Iterable[Any]) -> None:
+    """What a terminal of another encoding sends becomes lone surrogates, which nothing that is kept has (K1)."""
+    for one in given:
+        if isinstance(one, list):
+            _check_texts(one)
+        elif isinstance(one, str) and canonical.visible(one) != one:
+            raise CommandError(f"{canonical.visible(one)!r:.200} is not UTF-8.")
+
+
+def seconds(text: str) -> float:
+    """`type=` of an argument: how long to rest between two looks. Without a rest the database would be asked all the time."""
+    value = float(text)
+    if not 0.05 <= value <= 3600:
+        raise ArgumentTypeError(f"{text} is not a number of seconds from 0.05 to 3600")
+    return value
 
 
 def project_named(slug: str) -> Project:

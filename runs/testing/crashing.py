@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from runs.driver.port import Halted
 from runs.testing.book import PlayError
 
 Boundary = Literal[
@@ -39,7 +40,7 @@ class Crash:
         return True
 
 
-class Crashed(BaseException):
+class Crashed(Halted):
     """The worker's process ends here; nothing of the body may hold it up."""
 
 

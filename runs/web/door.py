@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import Resolver404, ResolverMatch, resolve, reverse
@@ -23,6 +23,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from runs import policies, roster
+from runs.engine import canonical
 from runs.errors import Conflict, Forbidden, HitlError, NotFound
 from runs.live.presence import note_use
 from runs.models import Member, Project, User
@@ -99,8 +100,7 @@ def page(*, methods: str = "GET", refused: Refused | None = None) -> Callable[[V
                 return to_sign_in(request)
             try:
                 enter(request)
-                if request.method == "POST":
-                    once.check_user(request)
+                check_sent(request)
                 return view(request, **kwargs)
             except HitlError as error:
                 return answer_refusal(request, error, refused, kwargs)
@@ -149,6 +149,19 @@ def _member(request: Request) -> Member:
     request.projects = [member.project for member in mine]
     slug = request.session.get("project")
     return next((member for member in mine if member.project.slug == slug), mine[0])
+
+
+def check_sent(request: Request) -> None:
+    """U+0000 is in nothing that is kept, and Postgres does not even look for it: an address that says it asks for nothing
+    there, a form is refused. So is a form that was made for somebody else. Raises `InvalidJson`, `UserChanged`."""
+    if "%00" in request.META.get("QUERY_STRING", ""):
+        asked = [(name, text) for name, texts in request.GET.lists() for text in texts]
+        request.GET = QueryDict(urlencode([(name, text) for name, text in asked if "\0" not in name + text]))
+    if request.method == "POST":
+        once.check_user(request)
+        canonical.check(
+            {name: text for name, texts in request.POST.lists() for text in texts if "\0" in text}
+        )
 
 
 def is_signed_in(request: HttpRequest) -> bool:

@@ -50,6 +50,17 @@ def test_nothing_said_gives_the_defaults(say: Say) -> None:
         ("DATABASE_URL", "postgresql://u:geheim@h:port/db", "postgresql://user:password@host:5432/name"),
         ("DATABASE_URL", "postgresql://u:geheim@h/", "postgresql://user:password@host:5432/name"),
         ("REDIS_URL", "amqp://u:geheim@h", "redis://host:6379/0"),
+        ("REDIS_URL", "redis://u:geheim@h:port/0", "redis://host:6379/0"),
+        ("REDIS_URL", "redis://u:geheim@h/first", "redis://host:6379/0"),
+        ("REDIS_URL", "unix://", "unix:///path"),
+        ("HITL_ALLOWED_HOSTS", "https://hitl.example.org", "host names separated by commas"),
+        ("HITL_ALLOWED_HOSTS", "hitl.example.org:8000", "host names separated by commas"),
+        ("HITL_ALLOWED_HOSTS", ",", "host names separated by commas"),
+        ("HITL_BASE_URL", "https://hitl.example.org:99999", "https://hitl.example.org"),
+        ("HITL_BASE_URL", "https://hitl example.org", "https://hitl.example.org"),
+        ("HITL_WORKFLOW_APPS", "nowhere.flows", "that can be imported"),
+        ("HITL_DATA_DIR", __file__, "a folder"),
+        ("hitl_port", "8000", "HITL_PORT"),
     ],
 )
 def test_an_odd_value_is_refused_with_its_name_and_the_accepted_form(

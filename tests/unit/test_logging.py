@@ -42,6 +42,21 @@ def test_a_line_of_a_node_carries_run_step_node_and_facts() -> None:
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_no_message_makes_a_second_line_or_steers_the_terminal(formatter: logging.Formatter) -> None:
+    """C90: an address, or what a model said, is logged as it came."""
+    line = formatter.format(record("GET /x\n12:00:00 INFO forged\x1b[2J\0\x85\u2028 é 🎉"))
+    assert len(line.splitlines()) == 1
+    assert not {"\x1b", "\0"} & set(line)
+    assert "é 🎉" in line
+
+
+def test_a_secret_of_several_lines_is_drawn_out_of_a_line_too() -> None:
+    secrets._remember("key", '-----BEGIN "KEY"-----\nMIIEvgIBADANBg\n')
+    for formatter in (JsonFormatter(), TextFormatter()):
+        assert "MIIE" not in formatter.format(record('sent -----BEGIN "KEY"-----\nMIIEvgIBADANBg\n.'))
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_no_line_of_whomever_shows_a_secret(formatter: logging.Formatter) -> None:
     """A library may log what it was given; the form in which JSON writes it is drawn out too."""
     line = formatter.format(record(f"POST /pay Authorization: {VALUE} 401"))

@@ -11,6 +11,7 @@ from django.db import DatabaseError
 
 from runs import store
 from runs.delivery import Sender
+from runs.management.base import seconds
 
 logger = logging.getLogger("runs.deliver")
 
@@ -21,7 +22,9 @@ class Command(BaseCommand):
     requires_system_checks = ()  # they load all of the API and the pages; `migrate`, before any start, makes them
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--every", type=float, default=1.0, help="seconds between two looks (default 1)")
+        parser.add_argument(
+            "--every", type=seconds, default=1.0, help="seconds between two looks (default 1)"
+        )
         parser.add_argument("--once", action="store_true", help="send what is due now, then end")
 
     def handle(self, *args: Any, every: float, once: bool, **options: Any) -> None:

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
 from runs import operations, store
+from runs.management.base import seconds
 
 logger = logging.getLogger("runs.sweeper")
 
@@ -22,7 +23,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "--every", type=float, default=1.0, help="seconds from one round to the next (default 1)"
+            "--every", type=seconds, default=1.0, help="seconds from one round to the next (default 1)"
         )
         parser.add_argument("--once", action="store_true", help="one round, then end")
 

@@ -33,6 +33,7 @@ NOBODYS = uuid.UUID("0f6b5c9e-4d0e-4f7e-9d53-6c1f1f1f7a10")
         f"runs/{NOBODYS}x",
         f"runs/{{{NOBODYS}}}",
         "runs/%00",
+        "members/%00",
         f"runs/{NOBODYS}/nothing",
         f"runs/{NOBODYS}/checkpoints/-1",
         f"runs/{NOBODYS}/checkpoints/x",

@@ -11,6 +11,7 @@ from django.db import connection
 from pydantic import BaseModel
 
 from runs import operations, store, workflows
+from runs.driver.port import Halted
 from runs.engine import Action, Workflow, chain
 from runs.engine import position as at
 from runs.models import Approval, Event, Member, Project, Run, Step, Team, User
@@ -21,7 +22,7 @@ from tests.integration.conftest import database, without_flush
 __all__ = ["database", "without_flush"]
 
 
-class Killed(BaseException):
+class Killed(Halted):
     """The worker's process ends here: nothing may catch it."""
 
 

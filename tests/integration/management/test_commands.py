@@ -186,3 +186,21 @@ def test_demo_refuses_an_input_that_is_no_refund() -> None:
     said("demo_data")
     with pytest.raises(CommandError, match="/order_id"):
         said("demo", "--yes", "--order", "nine")
+
+
+# ---- words that no command can use
+
+
+@pytest.mark.parametrize("command", ["sweeper", "deliver"])
+@pytest.mark.parametrize("every", ["0", "-1", "nan", "inf", "soon"])
+def test_a_loop_without_a_rest_is_refused(command: str, every: str) -> None:
+    with pytest.raises(CommandError, match="--every"):
+        said(command, f"--every={every}")
+
+
+def test_words_in_another_encoding_are_refused_in_a_sentence() -> None:
+    """K1: what is no UTF-8 comes from a terminal as lone surrogates."""
+    said("demo_data")
+    for words in (["create_token", "m\udcfcller"], ["retention", "set", "completed=9\udcfc"]):
+        with pytest.raises(CommandError, match="is not UTF-8"):
+            said(*words)

@@ -129,6 +129,14 @@ def test_teams_are_made_filled_and_dissolved(house: House, page: Client, define:
     assert page.post("/teams/law/", {"verb": "delete"})["Location"] == "/teams/"
 
 
+def test_a_name_with_what_no_name_has_is_refused_on_its_form(house: House, page: Client) -> None:
+    """C01: U+0000 in a field of a form."""
+    answer = page.post("/teams/finance/", {"verb": "people", "people": ["frida", "fel\0ix"]})
+    assert answer.status_code == 400
+    assert "U+0000" in text_of(answer)
+    assert "frida" in text_of(page.get("/teams/finance/"))
+
+
 def test_the_project_is_renamed_and_the_audit_tells_it(house: House, page: Client) -> None:
     page.post("/settings/", {"name": "Refunds of the north"})
     assert Project.objects.get(pk=house.project.pk).name == "Refunds of the north"

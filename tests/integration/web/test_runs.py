@@ -119,6 +119,21 @@ def test_every_part_of_the_filter_narrows_the_list_and_is_a_chip_that_takes_it_o
             assert off, f"no way without {name}"
 
 
+@pytest.mark.parametrize(
+    "name", ["dashboard/?workflow=%00", "runs/{run}/history/?node=%00", "teams/?after=a%00"]
+)
+def test_a_text_that_nothing_has_is_not_looked_for(house: House, client_of: ClientOf, name: str) -> None:
+    """C01: U+0000 in an address."""
+    run = submit(house)
+    assert client_of(house.olga).get(f"/{name.format(run=run.pk)}").status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/members/%00/", "/workflows/a%00b/", "/workflows/a%00b/start/"])
+def test_a_name_that_nothing_has_leads_nowhere(house: House, client_of: ClientOf, address: str) -> None:
+    """C01"""
+    assert client_of(house.olga).get(address).status_code == 404
+
+
 def test_what_an_address_cannot_mean_asks_for_nothing(house: House, client_of: ClientOf) -> None:
     run = submit(house)
     olga = client_of(house.olga)

@@ -64,8 +64,8 @@ def test_a_file_is_read_from_where_it_stands_and_an_async_node_attaches_too() ->
 
 @pytest.mark.parametrize(
     "content",
-    [bytes(LIMIT + 1), io.BytesIO(bytes(LIMIT + 1)), io.StringIO("text")],
-    ids=["bytes", "file", "text"],
+    [bytes(LIMIT + 1), io.BytesIO(bytes(LIMIT + 1)), io.StringIO("text"), "text", bytearray(b"a"), None],
+    ids=["bytes", "file", "text file", "text", "bytearray", "nothing"],
 )
 def test_what_cannot_be_kept_is_refused_and_nothing_of_it_is_kept(content: Any) -> None:
     journal = Journal()

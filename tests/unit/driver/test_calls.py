@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from runs.driver import Completed, Context, Failed
+from runs.driver.port import Halted
 from runs.engine import Retry, canonical
 from runs.engine.canonical import Json
 from runs.errors import InvalidCall, JournalMismatch, LateResult, StateNotStorable
@@ -40,7 +41,7 @@ class Order(BaseModel):
     amount: int = 1
 
 
-class Crash(BaseException):
+class Crash(Halted):
     """The worker dies here."""
 
 

@@ -399,6 +399,7 @@ ODD: list[Callable[[Any], Any]] = [
     lambda ctx: ctx.call(lambda: 1, name="a", timeout="5s"),
     lambda ctx: ctx.call(lambda: 1, name="a", timeout=10**400),
     lambda ctx: ctx.call(lambda: 1, name="a", timeout=float("nan")),
+    lambda ctx: ctx.call(lambda: 1, name="a", retry=5),
     lambda ctx: ctx.now(key=5),
     lambda ctx: ctx.random(key="k" * 200),
     lambda ctx: ctx.usage(model=None),

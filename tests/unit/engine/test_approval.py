@@ -152,6 +152,7 @@ UNASKABLE: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "a title that is no text": (Ask(Action("a"), title=5), {}, "title"),  # type: ignore[arg-type]
     "a note that is no text": (Ask(Action("a"), agent_note=["x"]), {}, "agent_note"),  # type: ignore[arg-type]
+    "a tool without a name": (Action(" "), {}, "tool"),
     "a tool that is no text": (Action(5), {}, "tool"),  # type: ignore[arg-type]
     "a key that is no text": (Action("a", key=5), {}, "key"),  # type: ignore[arg-type]
 }

@@ -98,6 +98,12 @@ def test_a_multiplier_of_nothing_waits_once() -> None:
         ({"attempts": -3}, "attempts"),
         ({"attempts": float("nan")}, "attempts"),
         ({"attempts": 2.5}, "attempts"),
+        ({"attempts": "3"}, "attempts"),
+        ({"attempts": True}, "attempts"),
+        ({"initial": "1s"}, "initial"),
+        ({"retry_on": (ValueError("x"),)}, "retry_on"),
+        ({"retry_on": "ValueError"}, "retry_on"),
+        ({"give_up_on": [int]}, "give_up_on"),
     ],
 )
 def test_a_policy_that_makes_no_sense_is_refused_naming_the_option(
@@ -106,6 +112,14 @@ def test_a_policy_that_makes_no_sense_is_refused_naming_the_option(
     """C02: no number that is none."""
     with pytest.raises(WorkflowError, match=rf"Retry\({word}="):
         Retry(**options)
+
+
+@pytest.mark.parametrize("told", [OSError, [OSError], {OSError}, (OSError,)])
+def test_classes_are_taken_as_authors_write_them(told: Any) -> None:
+    """What `isinstance` does not take would end the worker when something fails."""
+    assert Retry(retry_on=told).wants(PermissionError())
+    assert not Retry(give_up_on=told).wants(PermissionError())
+    assert Retry(retry_on=told) == Retry(retry_on=(OSError,))
 
 
 def test_give_up_on_wins_over_retry_on() -> None:

@@ -399,6 +399,11 @@ def test_json_is_storable_as_it_is(document: Json) -> None:
     assert canonical.same(after(SCHEMA, values(), {"any": [document]})["any"], [document])
 
 
+def test_a_fault_at_the_top_says_where_it_is() -> None:
+    with pytest.raises(StateNotStorable, match="nan is not a JSON number at the top"):
+        storable(float("nan"))
+
+
 def test_tuples_and_models_are_storable_in_a_call() -> None:
     assert storable((1, [Line(sku="a")])) == [1, [{"sku": "a", "price": "0"}]]
 

@@ -331,6 +331,9 @@ def test_a_graph_that_cannot_work_is_refused_naming_the_node(name: str) -> None:
         ({"reviewers": [""]}, "'g': reviewers are names of teams"),
         ({"escalate_to": ["user:"], "due": "1h"}, "'g': reviewers are names of teams"),
         ({"loop_limit": 0}, "loop_limit of 'g' is at least 1"),
+        ({"loop_limit": "3"}, "loop_limit of 'g' is at least 1"),
+        ({"retry": 5}, "retry of 'g' is a Retry"),
+        ({"retry": None}, "retry of 'g' is a Retry"),
     ],
 )
 def test_an_approval_that_cannot_work_is_refused_naming_it(options: dict[str, Any], words: str) -> None:
@@ -399,6 +402,7 @@ def test_a_duration_is_seconds_or_a_short_text(due: Any, expected: float | None)
         "0s",
         "0.0h",
         "99999w",
+        True,
         "nan",
         "-5m",
         "5",
