@@ -83,7 +83,7 @@ class Site:
         return self.started[-1]
 
     def cancel_since(self, mark: int) -> None:
-        """Cancel what was started since there were `mark` runs and is not over: what a test leaves would fill the lists of the next."""
+        """Cancel what was started since there were `mark` runs and is not over: it would fill the lists of the next test."""
         for run_id in self.started[mark:]:
             self.as_("olga").post(f"/runs/{run_id}/cancel")
         del self.started[mark:]
