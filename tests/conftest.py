@@ -5,9 +5,11 @@ read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.kit import chromium
@@ -15,20 +17,26 @@ from tests.kit.plugin import SERVERS
 from tests.kit.servers import Servers
 from tests.kit.stack import Stack
 
-LONGEST_FIRST = ("browser", "acceptance", "integration")
+SPREAD = {"browser": (0.0, 0.0), "acceptance": (0.01, 0.7), "integration": (0.02, 1.0), "unit": (1.0, 1.0)}
+"""From where to where in the whole the files of a kind begin. The browser is one part for minutes. Acceptance tests wait for half
+of their time, in which those of integration compute; the short ones come last, so that no part waits long for another."""
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take minutes are begun first, so that at the end neither half waits long for the other. The order within a
-    kind stays random.
-    """
-    items.sort(key=_kind)
+    """The order within a kind stays random."""
+    files: dict[str, dict[Path, float]] = {}
+    for item in items:
+        files.setdefault(_kind(item), {})[item.path] = 0.0
+    for kind, places in files.items():
+        first, last = SPREAD[kind]
+        for number, path in enumerate(places):
+            places[path] = first + (last - first) * number / len(places)
+    items.sort(key=lambda item: files[_kind(item)][item.path])
 
 
-def _kind(item: pytest.Item) -> int:
-    places = [place for place, kind in enumerate(LONGEST_FIRST) if f"/{kind}/" in str(item.path)]
-    return places[0] if places else len(LONGEST_FIRST)
+def _kind(item: pytest.Item) -> str:
+    return next((kind for kind in SPREAD if f"/{kind}/" in str(item.path)), "unit")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -47,6 +55,14 @@ def _together(nodeid: str) -> str:
 @pytest.fixture(scope="session")
 def servers(pytestconfig: pytest.Config) -> Servers:
     return pytestconfig.stash[SERVERS]
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, servers: Servers
+) -> None:
+    """Django's own test database is a copy too, if a stack came first: to migrate takes seconds."""
+    connection.settings_dict["TEST"]["TEMPLATE"] = servers.template
 
 
 @pytest.fixture

@@ -195,12 +195,13 @@ def test_c80_c82_two_versions_are_deployed_one_after_the_other_over_parked_runs(
     assert_invariants(site, left, moved, stuck)
 
 
-def test_c82_a_worker_whose_graph_changed_without_a_version_does_not_start(at_version_1: Site) -> None:
-    site = at_version_1
+def test_c82_a_worker_whose_graph_changed_without_a_version_does_not_start(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = site.start("deployed")
     site.approval(run_id)
     site.stack.end("w2", grace=60)
-    site.stack.env["DEPLOYED"] = "1x"
+    monkeypatch.setitem(site.stack.env, "DEPLOYED", "1x")
     refused = site.stack.start_worker("w2")
     assert refused.wait(60)
     assert refused.status not in (0, None)

@@ -110,6 +110,12 @@ class Up:
         self.signal(signal.SIGINT)
         return self.process.wait(40)
 
+    def kill(self) -> None:
+        """The supervisor alone."""
+        assert self.process is not None
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+
     def close(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.stop()
@@ -129,7 +135,7 @@ def alive(children: dict[str, Identity]) -> list[str]:
     return [name for name, identity in children.items() if identity.alive()]
 
 
-def test_one_command_starts_everything_and_ctrl_c_ends_all_of_it(up: Up) -> None:
+def test_one_command_starts_everything_and_nothing_is_left_of_it_however_it_ends(up: Up) -> None:
     # 1. Everything stands, and the terminal says where and as whom.
     address = up.start_and_wait()
     assert httpx.get(f"{address}/readyz", trust_env=False).json()["status"] == "ok"
@@ -158,32 +164,26 @@ def test_one_command_starts_everything_and_ctrl_c_ends_all_of_it(up: Up) -> None
     up.start_and_wait()
     assert "going on with" in up.said
     assert "API token   hitl_" not in up.said  # a token is shown once
-    assert up.stop() == 0
 
-    # 6. Reset forgets all of it.
-    assert up.run("reset").returncode == 0
-    assert not up.folder.exists()
-
-
-def test_nothing_is_left_of_a_killed_start(up: Up) -> None:
-    # 1. The supervisor alone is killed: the guard ends the rest.
-    up.start_and_wait()
+    # 6. The supervisor alone is killed: the guard ends the rest.
     children = up.children
-    up.signal(signal.SIGKILL)
-    assert up.process is not None
-    up.process.wait()
+    up.kill()
     until(lambda: not alive(children), seconds=30, what="all gone")
 
-    # 2. The guard is killed too: the next start ends what is left, says so, and goes on.
+    # 7. The guard is killed too: the next start ends what is left, says so, and goes on.
     up.start_and_wait()
     children = up.children
     os.kill(up.note["guard"], signal.SIGKILL)
-    up.signal(signal.SIGKILL)
-    up.process.wait()
+    up.kill()
     assert "postgres" in alive(children)
     up.start_and_wait()
     assert "an earlier start was killed" in up.said
     assert alive(children) == []
+    assert up.stop() == 0
+
+    # 8. Reset forgets all of it.
+    assert up.run("reset").returncode == 0
+    assert not up.folder.exists()
 
 
 def test_a_chosen_port_that_is_busy_is_explained(up: Up) -> None:

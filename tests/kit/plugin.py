@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -24,7 +25,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     servers = Servers()
     early_config.stash[SERVERS] = servers
     early_config.add_cleanup(servers.stop)
-    _keep_bytecode(servers.folder)
+    _keep_bytecode(early_config.rootpath / ".pytest_cache" / "bytecode")
     if not _only_hands_out(early_config):
         servers.start()
     os.environ["HITL_SECRET_KEY"] = SECRET_KEY
@@ -36,13 +37,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _keep_bytecode(folder: Path) -> None:
-    """Where a shell forbids bytecode, each of the hundreds of processes to come would compile all its imports, which takes two
-    seconds, and all the rest of a start one. It goes into the folder of the first of us; those that are handed tests use it too.
+    """Where a shell forbids bytecode beside the sources, each of the hundreds of processes to come would compile all its imports,
+    which takes two seconds, and all the rest of a start one. It goes where pytest keeps what it finds again the next time.
     """
     if not sys.dont_write_bytecode:
         return
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(folder)
     sys.dont_write_bytecode = False
 
 
@@ -50,6 +51,10 @@ def _only_hands_out(config: pytest.Config) -> bool:
     """Whether this process gives its tests to others, each of which has servers of its own."""
     splits = bool(getattr(config.known_args_namespace, "numprocesses", 0))
     return splits and "PYTEST_XDIST_WORKER" not in os.environ
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # thousands of tests and all modules stay to the end: nothing to look through for garbage again and again
 
 
 def pytest_configure(config: pytest.Config) -> None:

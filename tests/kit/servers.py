@@ -27,7 +27,7 @@ class Servers:
         self.folder.chmod(0o755)  # root's Postgres runs as somebody else
         self.guard = Guard(grace=3)
         self._ends: list[Callable[[], None]] = []
-        self._template: str | None = None
+        self.template: str | None = None  # a migrated database to copy, once there is one
 
     def start(self) -> None:
         if "DATABASE_URL" not in os.environ:
@@ -69,13 +69,13 @@ class Servers:
         """A fresh migrated database in a tenth of a second; `migrate` gets the template's address once a
         session.
         """
-        if self._template is None:
+        if self.template is None:
             name = f"template_{secrets.token_hex(4)}"
             self._admin(f'CREATE DATABASE "{name}"')
             migrate(self.address(name))
-            self._template = name
+            self.template = name
         fresh = f"stack_{secrets.token_hex(6)}"
-        self._admin(f'CREATE DATABASE "{fresh}" TEMPLATE "{self._template}"')
+        self._admin(f'CREATE DATABASE "{fresh}" TEMPLATE "{self.template}"')
         return self.address(fresh)
 
     def drop(self, address: str) -> None:
