@@ -56,7 +56,7 @@ class Traced:
 
 def run(project_id: UUID, run_id: UUID, *, whole: bool = False) -> Traced:
     """One query; raises `NotFound`, or `Gone` if retention has removed it. whole: with its input and output."""
-    found: Any = queries.run(
+    found: Any = queries.run_with(
         project_id,
         run_id,
         without=() if whole else queries.LARGE,

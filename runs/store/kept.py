@@ -17,7 +17,6 @@ from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import Model, QuerySet, Value
 from psycopg.sql import Literal
 
-from runs.models.packed import PackedText
 from runs.store.prepared import ask, is_kept, keep, read_as
 
 
@@ -48,8 +47,7 @@ def answers(name: str, write: Callable[[], QuerySet[Any, Any]], **told: Any) -> 
 @dataclass(frozen=True)
 class Part:
     """The columns of a model in a row of several. through: the way there from the model that is asked for, as `filter` has it.
-    only, without: of which columns; what is left out is read when somebody asks for it. None that is packed: Django would have
-    unpacked it, `ask` would not."""
+    only, without: of which columns; what is left out is read when somebody asks for it. `instances` unpacks what is packed."""
 
     model: type[Model]
     through: str = ""
@@ -58,12 +56,8 @@ class Part:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        every = {one.attname: one for one in self.model._meta.concrete_fields}  # noqa: SLF001 (Django documents it)
-        kept = tuple(name for name in every if name in (self.only or every) and name not in self.without)
-        packed = [name for name in kept if isinstance(every[name], PackedText)]
-        if packed:
-            raise TypeError(f"{', '.join(packed)} of {self.model.__name__} are packed")
-        return kept
+        every = [one.attname for one in self.model._meta.concrete_fields]  # noqa: SLF001 (Django documents it)
+        return tuple(name for name in every if name in (self.only or every) and name not in self.without)
 
     @cached_property
     def names(self) -> list[str]:

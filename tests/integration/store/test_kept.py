@@ -9,10 +9,10 @@ from django.db import connection
 from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
-from runs.models import Checkpoint, Project, Run, User
+from runs.models import Project, Run, User
 from runs.store import Given, Part, answers, instances
 from runs.store.prepared import LONGEST_NAME
-from tests.integration.store.conftest import House
+from tests.integration.store.conftest import Define, House, pay_flow
 
 PERSON = Part(User, only=("id", "username"))
 
@@ -79,10 +79,16 @@ def test_what_was_left_out_is_read_when_it_is_asked_for(odd: list[int]) -> None:
     assert len(captured) == 1
 
 
-@pytest.mark.parametrize("model", [Run, Checkpoint])
-def test_a_column_that_is_packed_cannot_be_among_them(model: type[Any]) -> None:
-    with pytest.raises(TypeError, match="packed"):
-        _ = Part(model).columns
+def test_a_column_that_is_packed_is_unpacked(house: House, define: Define) -> None:
+    pay_flow(define("pay"))
+    run = house.submit("pay", x=[1] * 5_000)
+    part = Part(Run)
+    [row] = answers(
+        "packed", lambda: Run.objects.filter(pk=Given("run")).values_list(*part.names), run=run.pk
+    )
+    [found] = instances(row, part)
+    assert found.input == Run.objects.get(pk=run.pk).input
+    assert len(found.input) > 5_000
 
 
 def test_names_that_the_server_would_cut_off_are_told_apart(house: House) -> None:
