@@ -289,8 +289,8 @@ def test_calls_that_are_made_at_once_are_told_too(dog: Watchdog) -> None:
     begun = threading.Barrier(3)
 
     def call(name: str) -> None:
-        begun.wait()
         try:
+            begun.wait()  # it may be told as soon as the others are here
             deaf()
         finally:
             ended.append(name)
