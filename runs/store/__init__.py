@@ -1,8 +1,8 @@
 """Everything Postgres, a module an idea: take a step (`claiming`), write what it did (`stepping`), store a transition
 (`committing`; `rows` has the statements), give a fork what it starts with (`forking`), take calls back (`undoing`), read a run
 (`reading`, `headers`, `surroundings`, `ways`), what the sweeper looks for (`due`, `children`, `keeper`), who stands in line
-(`lines`), and the outbox (`outbox` fills it, `deliveries` empties it). Statements that are hot or big go through `prepared`,
-queries of pages that people ask all day through `kept`.
+(`lines`), an approval and its votes (`asked`), and the outbox (`outbox` fills it, `deliveries` empties it). Statements that are
+hot or big go through `prepared`, queries that people ask all day through `kept`, single rows through `written`.
 
 Lock order, everywhere: limits, then run, then step, then approval and wait. The clock of leases, due times and the history is the
 database's. `commit` is for transitions made under the run's row lock; `commit_step` and `commit_call` are the hot path:
