@@ -44,7 +44,7 @@ def verb(
     durable: its own. Without, it joins a caller's transaction and commits with it.
     """
     try:
-        with transaction.atomic(durable=durable):
+        with transaction.atomic(durable=durable), store.together():
             yield
             _audit(actor, name, target, "done", reason=reason)
     except (Forbidden, NotFound) as refusal:

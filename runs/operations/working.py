@@ -102,7 +102,7 @@ def _claim(run_id: uuid.UUID, branch: int, address: str, me: Worker) -> Claimed 
     verb: Callable[..., Claimed | ClaimedUndo | None] = store.claim_undo if is_undo(address) else store.claim
     claim = partial(verb, run_id=run_id, branch=branch, address=address, worker=me.id, check=check_code)
     try:
-        return claim()
+        return store.once_more_if_lost(claim)
     except MigrationMissing:
         return claim() if take_along(run_id, branch, address) else None
 

@@ -36,6 +36,7 @@ from runs.store.connection import (
     LOST,
     disconnect,
     is_connected,
+    once_more_if_lost,
     own_connection,
     persistently,
     refusal_of,
@@ -89,6 +90,7 @@ from runs.store.lines import (
 )
 from runs.store.mixed import as_json, from_json
 from runs.store.outbox import tell
+from runs.store.prepared import together
 from runs.store.reading import (
     ERASED,
     approved_digest,
@@ -253,6 +255,7 @@ __all__ = [
     "note_progress",
     "note_usage",
     "now",
+    "once_more_if_lost",
     "open_content",
     "open_waits",
     "overdue_runs",
@@ -283,6 +286,7 @@ __all__ = [
     "tell_votes",
     "to_follow",
     "to_stop",
+    "together",
     "undo_at",
     "undo_steps",
     "undos",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -23,8 +24,8 @@ from runs.models import (
     Step,
 )
 from runs.store.clock import now
-from runs.store.prepared import ask, read_as
-from runs.store.reading import lock_run, read_position
+from runs.store.prepared import ask, ask_all, read_as
+from runs.store.reading import lock_run, position_in, read_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,13 @@ def claim(
             return None  # it drains after a failure: nothing new begins
         if run.limited and run.admitted_at is None:
             return None  # it stands in line
-        taken = take_step(run, address, worker, items=False)
+        taken, position = _take_step(run, address, worker, items=False)
         if taken is None and (item := _with_room(run, address)):
-            taken = take_step(run, item, worker)
+            taken, position = _take_step(run, item, worker, items=True)
         if taken is None:
             return None
         held, its_branch = taken
-        return Claimed(held, run, read_position(run_id, run.head), its_branch)
+        return Claimed(held, run, position(), its_branch)
 
 
 def _with_room(run: Run, address: str) -> str | None:
@@ -103,19 +104,34 @@ def _with_room(run: Run, address: str) -> str | None:
     return min(ready, key=lambda row: int(row[0].partition("#")[2]))[1]
 
 
-def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> tuple[Held, Branch] | None:
-    """Put a ready step of a locked run under a lease; a queued run begins with it. items: also one in the lane of an item."""
-    token = uuid.uuid4()
-    told = {
+def take_step(run: Run, address: str, worker: int) -> tuple[Held, Branch] | None:
+    """Put a ready step of a locked run under a lease; a queued run begins with it."""
+    told = _of_claim(run, address, worker, items=True)
+    return _taken(run, told, ask("claim_step", told))
+
+
+def _take_step(
+    run: Run, address: str, worker: int, *, items: bool
+) -> tuple[tuple[Held, Branch] | None, Callable[[], dict[str, Any]]]:
+    """The same, and what reads the run's position, whose rows came along. items: also a step in the lane of an item."""
+    told = _of_claim(run, address, worker, items=items)
+    rows, points = ask_all(("claim_step", told), ("read_positions", {"run": run.pk, "nos": [run.head]}))
+    return _taken(run, told, rows), partial(position_in, points, run.pk, run.head)
+
+
+def _of_claim(run: Run, address: str, worker: int, *, items: bool) -> dict[str, Any]:
+    return {
         "run": run.pk,
         "branch": run.branch,
         "address": address,
-        "token": token,
+        "token": uuid.uuid4(),
         "worker": worker,
         "lease": settings.HITL_LEASE_SECONDS,
         "items": items,
     }
-    rows = ask("claim_step", told)
+
+
+def _taken(run: Run, told: Mapping[str, Any], rows: Sequence[Any]) -> tuple[Held, Branch] | None:
     if not rows:
         return None
     lane, node, visit, failures, crashes, earlier, entry, worked, started_at, admitted_at, *branch = rows[0]
@@ -124,10 +140,10 @@ def take_step(run: Run, address: str, worker: int, *, items: bool = True) -> tup
     held = Held(
         run.pk,
         run.branch,
-        LiveStep(lane, node, address, visit),
+        LiveStep(lane, node, told["address"], visit),
         run.epoch,
-        token,
-        worker,
+        told["token"],
+        told["worker"],
         attempt=earlier + failures + crashes + 1,
         failures=failures,
         crashes=crashes,

@@ -37,7 +37,7 @@ from runs.store.claiming import Held, check_fence
 from runs.store.history import linked
 from runs.store.lines import NOT_TOLD, come_to_rest
 from runs.store.outbox import tell
-from runs.store.prepared import ask
+from runs.store.prepared import ask, together
 from runs.store.rows import (
     NewBranch,
     add_checkpoint,
@@ -77,7 +77,7 @@ def commit(
     compensate: whether children that it stops take back their calls.
     """
     around = surroundings(run.pk)
-    Writer(
+    writer = Writer(
         run,
         transition,
         max(moment or around.moment, run.updated_at),  # the history's time never goes back
@@ -91,8 +91,10 @@ def commit(
         opened=opened,
         asked=asked or {},
         compensate=compensate,
-    ).write()
-    note_state(run, position)
+    )
+    with together():
+        writer.write()
+        note_state(run, position)
     return run
 
 

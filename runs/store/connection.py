@@ -126,6 +126,19 @@ def persistently(work: Callable[[], Result]) -> Result:
             refused_since = None
 
 
+def once_more_if_lost(transact: Callable[[], Result]) -> Result:
+    """Do a transaction, on a new connection if the one at hand turns out to be lost, as it may be after hours of nothing to do.
+    For what a worker begins with: to ask each time whether the connection lives would take a round trip more."""
+    connection.health_check_done = True
+    try:
+        return transact()
+    except (DatabaseError, *LOST) as error:
+        if connection.in_atomic_block or not is_lost(error):
+            raise
+        connection.close()
+    return transact()
+
+
 def _answers() -> bool:
     try:
         connection.ensure_connection()

@@ -18,7 +18,7 @@ from runs.engine.telling import TOPICS, Telling
 from runs.models import Approval, Event, Run
 from runs.models.delivery import MAILED
 from runs.store.kept import Given, Part, answers, instances
-from runs.store.prepared import ask
+from runs.store.prepared import leave
 
 _FACTS: Final = Part(
     Approval,
@@ -78,7 +78,7 @@ def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor:
         "mail": list(MAILED),
         "by_mail": bool(settings.HITL_MAIL),
     }
-    ask("tell", told)
+    leave("tell", told)
 
 
 def _approval(payload: dict[str, Json]) -> Approval | None:

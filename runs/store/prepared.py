@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import select
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -27,7 +28,7 @@ from psycopg.abc import Transformer as AbstractTransformer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 
 from runs.sql import statement
 from runs.store.connection import plan_by_keys
@@ -38,15 +39,37 @@ _BYTES: Final = (bytes, bytearray, memoryview, psycopg.Binary)
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
+class _Message(NamedTuple):
+    """A statement, and its values as they are sent."""
+
+    name: str
+    given: Sequence[Any]
+    formats: Sequence[Any]
+
+
+_BEGIN: Final = _Message("BEGIN", (), ())
+
+
 @dataclass(slots=True)
-class _Prepared:
-    """What a connection has prepared, and what writes and reads its values."""
+class _Known:
+    """What a connection has prepared, what writes and reads its values, and what is left to be sent."""
 
     names: set[str] = field(default_factory=set)
     adapter: AbstractTransformer = field(default_factory=Transformer)
+    left: list[_Message] = field(default_factory=list)
+    gathers: bool = False
+
+    def write(self, name: str, parameters: Mapping[str, Any]) -> _Message:
+        values = [parameters[place] for place in _places(name)]
+        given = self.adapter.dump_sequence(values, [_format(value) for value in values])
+        return _Message(name, given, self.adapter.formats or ())
+
+    def rows(self, result: PGresult) -> list[tuple[Any, ...]]:
+        self.adapter.set_pgresult(result)
+        return self.adapter.load_rows(0, result.ntuples, tuple)
 
 
-_prepared: WeakKeyDictionary[psycopg.Connection[Any], _Prepared] = WeakKeyDictionary()
+_known: WeakKeyDictionary[psycopg.Connection[Any], _Known] = WeakKeyDictionary()
 _kept: dict[str, str] = {}  # texts of this process, by name; those of files are in runs/sql
 
 
@@ -60,21 +83,71 @@ def is_kept(name: str) -> bool:
 
 
 def _text(name: str) -> str:
-    return _kept.get(name) or statement(name)
+    return "BEGIN" if name == _BEGIN.name else _kept.get(name) or statement(name)
 
 
 def ask(name: str, parameters: Mapping[str, Any]) -> list[Any]:
     """The rows that a named statement gives, none of one that only writes; within the transaction, if there is one.
 
-    Counted, and its errors translated, like any query of Django's.
+    Counted, and its errors translated, like any query of Django's. What was left to be sent goes before it.
     """
+    return ask_all((name, parameters))[0]
+
+
+def ask_all(*asked: tuple[str, Mapping[str, Any]]) -> list[list[Any]]:
+    """The same of several statements, none of which needs the answer of another, in one round trip."""
     connection.ensure_connection()
     raw: psycopg.Connection[Any] = connection.connection
-    with connection.wrap_database_errors, _logged(raw, name, parameters):
-        if not raw.autocommit and raw.pgconn.transaction_status == TransactionStatus.IDLE:
-            with raw.lock:
-                _checked(raw.pgconn.exec_(b"BEGIN"))  # as psycopg does before what its cursors send
-        return _rows(raw, name, parameters)
+    here = _of(raw)
+    with connection.wrap_database_errors:
+        messages = [_written(raw, here, name, parameters) for name, parameters in asked]
+        results = _sent(raw, here, [*_before(raw, here), *messages])
+        return [here.rows(result) for result in results[-len(messages) :]]
+
+
+def leave(name: str, parameters: Mapping[str, Any]) -> None:
+    """Have a statement that only writes sent with the next one, if we are `together`; else now."""
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    here = _of(raw)
+    if here.gathers:
+        here.left.append(_written(raw, here, name, parameters))
+    else:
+        ask(name, parameters)
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """What is left to be sent inside of this goes with the next statement that is asked, and at its end at the latest. In a
+    transaction: an error of one of them is told by whatever they were sent with."""
+    connection.ensure_connection()
+    raw: psycopg.Connection[Any] = connection.connection
+    here = _of(raw)
+    if here.gathers or not connection.in_atomic_block:
+        yield
+        return
+    here.gathers = True
+    try:
+        with connection.execute_wrapper(partial(_after_what_was_left, raw, here)):
+            yield
+        _send_left(raw, here)
+    finally:
+        here.gathers = False
+        here.left.clear()
+
+
+def _after_what_was_left(
+    raw: psycopg.Connection[Any], here: _Known, execute: Callable[..., Any], *query: Any
+) -> Any:
+    """Around what Django's cursors execute."""
+    _send_left(raw, here)
+    return execute(*query)
+
+
+def _send_left(raw: psycopg.Connection[Any], here: _Known) -> None:
+    if here.left:
+        with connection.wrap_database_errors:
+            _sent(raw, here, _before(raw, here))
 
 
 def read_as(model: type[M], row: Sequence[Any], only: tuple[str, ...] | None = None) -> M:
@@ -113,28 +186,28 @@ def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | 
     here.ensure_connection()
     raw: psycopg.Connection[Any] = here.connection
     plan_by_keys(raw)
-    return next(iter(_rows(raw, name, parameters)), None)
+    known = _of(raw)
+    return next(iter(known.rows(_asked(raw, known, known.write(name, parameters)))), None)
 
 
-def _logged(
-    raw: psycopg.Connection[Any], name: str, parameters: Mapping[str, Any]
-) -> AbstractContextManager[None]:
-    """For whoever counts or looks at queries."""
+def _written(
+    raw: psycopg.Connection[Any], here: _Known, name: str, parameters: Mapping[str, Any]
+) -> _Message:
+    """A statement ready to be sent, shown to whoever counts or looks at queries."""
     if not connection.queries_logged:
-        return nullcontext()
+        return here.write(name, parameters)
     cursor: Any = psycopg.ClientCursor(raw)
     whole = cursor.mogrify(_text(name).encode(), parameters)
-    logged: AbstractContextManager[None] = connection.make_debug_cursor(cursor).debug_sql(whole)
-    return logged
+    with connection.make_debug_cursor(cursor).debug_sql(whole):
+        return here.write(name, parameters)
 
 
-def _rows(raw: psycopg.Connection[Any], name: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    adapter = _of(raw).adapter
-    values = [parameters[place] for place in _places(name)]
-    given = adapter.dump_sequence(values, [_format(value) for value in values])
-    result = _sent(raw, name, given, adapter.formats or ())
-    adapter.set_pgresult(result)
-    return adapter.load_rows(0, result.ntuples, tuple)
+def _before(raw: psycopg.Connection[Any], here: _Known) -> list[_Message]:
+    """What goes before the next statement: what was left, and first of all BEGIN, as psycopg sends it before what its cursors
+    execute."""
+    begins = not raw.autocommit and raw.pgconn.transaction_status == TransactionStatus.IDLE
+    left, here.left = here.left, []
+    return [_BEGIN, *left] if begins else left
 
 
 def _format(value: Any) -> PyFormat:
@@ -144,28 +217,92 @@ def _format(value: Any) -> PyFormat:
     return PyFormat.BINARY if type(one) in _BYTES else PyFormat.TEXT
 
 
-def _of(raw: psycopg.Connection[Any]) -> _Prepared:
-    found = _prepared.get(raw)
+def _of(raw: psycopg.Connection[Any]) -> _Known:
+    found = _known.get(raw)
     if found is None:
-        found = _prepared[raw] = _Prepared()
+        found = _known[raw] = _Known()
     return found
 
 
-def _sent(raw: psycopg.Connection[Any], name: str, given: Sequence[Any], formats: Sequence[Any]) -> PGresult:
+def _sent(raw: psycopg.Connection[Any], here: _Known, batch: Sequence[_Message]) -> list[PGresult]:
+    """The answers to some messages, which are sent at once. Raises the first error."""
+    if len(batch) == 1:
+        return [_asked(raw, here, batch[0])]
     with raw.lock:
-        if not settings.HITL_PREPARE:
+        for message in batch:
+            _prepare(raw, here, message)
+        results = _piped(raw.pgconn, batch)
+        try:
+            return [_checked(result) for result in results]
+        except psycopg.errors.InvalidSqlStatementName:
+            here.names.clear()  # somebody let go of all that was prepared; the transaction is over
+            raise
+
+
+def _asked(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> PGresult:
+    """The answer to one message, for which nothing but libpq's own waiting is needed."""
+    with raw.lock:
+        name, given, formats = message
+        if not _prepare(raw, here, message):
             return _checked(raw.pgconn.exec_params(_numbered(name), given, None, formats, Format.BINARY))
-        known = _of(raw).names
-        if name in known:
-            try:
-                return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
-            except psycopg.errors.InvalidSqlStatementName:
-                known.clear()  # somebody let go of all that was prepared; nothing was done
-                if raw.pgconn.transaction_status == TransactionStatus.INERROR:
-                    raise
-        _checked(raw.pgconn.prepare(_label(name), _numbered(name)))
-        known.add(name)
+        try:
+            return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
+        except psycopg.errors.InvalidSqlStatementName:
+            here.names.clear()  # somebody let go of all that was prepared; nothing was done
+            if raw.pgconn.transaction_status == TransactionStatus.INERROR:
+                raise
+        _prepare(raw, here, message)
         return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
+
+
+def _prepare(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> bool:
+    """Whether a message goes by its name, which the server knows afterwards."""
+    if not settings.HITL_PREPARE or message is _BEGIN:
+        return False
+    if message.name not in here.names:
+        _checked(raw.pgconn.prepare(_label(message.name), _numbered(message.name)))
+        here.names.add(message.name)
+    return True
+
+
+def _piped(sent: PGconn, batch: Sequence[_Message]) -> list[PGresult]:
+    """Send messages one behind the other and read their answers; after an error the server skips the rest."""
+    sent.enter_pipeline_mode()
+    try:
+        for message in batch:
+            name, given, formats = message
+            if settings.HITL_PREPARE and message is not _BEGIN:
+                sent.send_query_prepared(_label(name), given, formats, Format.BINARY)
+            else:
+                sent.send_query_params(_numbered(name), given, None, formats, Format.BINARY)
+        sent.pipeline_sync()
+        results = [_next(sent) for _ in batch]
+        _wait(sent)
+        sent.get_result()  # the mark at the end
+        sent.exit_pipeline_mode()
+    except BaseException:
+        sent.finish()  # nobody knows what was done, nor what is still on its way
+        raise
+    return results
+
+
+def _wait(sent: PGconn) -> None:
+    """Until there is an answer; outside of Python's own lock, so that threads that renew leases and watch bodies go on."""
+    while sent.is_busy():
+        arrived = select.poll()
+        arrived.register(sent.socket, select.POLLIN)
+        arrived.poll()
+        sent.consume_input()
+
+
+def _next(sent: PGconn) -> PGresult:
+    _wait(sent)
+    result = sent.get_result()
+    if result is None:
+        raise psycopg.OperationalError(sent.get_error_message())
+    while sent.get_result() is not None:
+        pass
+    return result
 
 
 def _checked(result: PGresult) -> PGresult:

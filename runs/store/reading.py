@@ -64,8 +64,19 @@ def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
 
 def read_positions(run_id: uuid.UUID, checkpoints: Sequence[int]) -> list[dict[str, Any]]:
     """The documents of some checkpoints, in this order. One query. Raises as `read_position` does."""
+    return _positions(ask("read_positions", {"run": run_id, "nos": list(checkpoints)}), run_id, checkpoints)
+
+
+def position_in(found: Iterable[Sequence[Any]], run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
+    """The document of a checkpoint from the rows that `read_positions` answers of it alone. Raises as `read_position` does."""
+    return _positions(found, run_id, [checkpoint])[0]
+
+
+def _positions(
+    found: Iterable[Sequence[Any]], run_id: uuid.UUID, checkpoints: Sequence[int]
+) -> list[dict[str, Any]]:
     rows: dict[int, list[Any]] = {}
-    for head, *row in ask("read_positions", {"run": run_id, "nos": list(checkpoints)}):
+    for head, *row in found:
         rows.setdefault(head, []).append(row)
     for no in checkpoints:
         if no not in rows:

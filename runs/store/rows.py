@@ -14,7 +14,7 @@ from runs.engine.transition import Checkpoint, StepChange, Undo
 from runs.models import Event, Run
 from runs.models.packed import pack
 from runs.models.runs import place_of
-from runs.store.prepared import ask
+from runs.store.prepared import ask, leave
 
 CallAt = tuple[str, str, str]  # address, name and occurrence of a call
 
@@ -79,7 +79,7 @@ def _add_steps(
         "statuses": [str(status) for status in statuses],
         "undoes": undoes,
     }
-    ask("add_steps", told)
+    leave("add_steps", told)
 
 
 def change_step(run: Run, change: StepChange, *, ended_at: datetime | None, hinted_at: datetime) -> None:
@@ -96,12 +96,12 @@ def change_step(run: Run, change: StepChange, *, ended_at: datetime | None, hint
         "told": hinted_at,
         "live": [str(status) for status in LIVE_STEPS],
     }
-    ask("change_step", told)
+    leave("change_step", told)
 
 
 def end_live_steps(run: Run, status: StepStatus, *, kept: Sequence[str], moment: datetime) -> None:
     """Of every branch, but for the addresses that are kept."""
-    ask("end_live_steps", {"run": run.pk, "status": str(status), "kept": list(kept), "moment": moment})
+    leave("end_live_steps", {"run": run.pk, "status": str(status), "kept": list(kept), "moment": moment})
 
 
 def add_checkpoint(
@@ -132,7 +132,7 @@ def add_checkpoint(
         "reason": reason,
         "moment": moment,
     }
-    ask("add_checkpoint", told)
+    leave("add_checkpoint", told)
 
 
 def add_events(run: Run, rows: Sequence[Event]) -> None:
@@ -155,7 +155,7 @@ def add_events(run: Run, rows: Sequence[Event]) -> None:
         "payload_hashes": [row.payload_hash for row in rows],
         "hashes": [row.hash for row in rows],
     }
-    ask("add_events", told)
+    leave("add_events", told)
 
 
 def _json(value: Json) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection, models
 from django.db.models.expressions import DatabaseDefault
 
-from runs.store.prepared import ask, is_kept, keep, read_as
+from runs.store.prepared import ask, is_kept, keep, leave, read_as
 
 
 def insert(row: models.Model) -> None:
@@ -30,10 +30,12 @@ def insert(row: models.Model) -> None:
         asked = ", ".join(_quoted(one.column) for one in fields if one.attname in left)
         text = f"INSERT INTO {_table(row)} ({columns}) VALUES ({places})"  # noqa: S608  # no value stands in it
         keep(name, f"{text} RETURNING {asked}" if asked else text)
-    for given in ask(name, values):
-        made = read_as(type(row), given, left)
+    if left:
+        made = read_as(type(row), ask(name, values)[0], left)
         for attribute in left:
             setattr(row, attribute, getattr(made, attribute))
+    else:
+        leave(name, values)
     row._state.adding = False  # noqa: SLF001  # as `save` leaves it
     row._state.db = connection.alias  # noqa: SLF001
 
@@ -47,7 +49,7 @@ def write(row: models.Model, *names: str) -> None:
     if not is_kept(name):
         told = ", ".join(_equal(one) for one in fields)
         keep(name, f"UPDATE {_table(row)} SET {told} WHERE {' AND '.join(map(_equal, keys))}")  # noqa: S608
-    ask(name, values)
+    leave(name, values)
 
 
 def _is_left(row: models.Model, field: Any) -> bool:
