@@ -6,7 +6,8 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -173,13 +174,48 @@ def history(run: str, limit: int) -> list[float]:
 
 
 def rewinds(run: str, checkpoint: int) -> list[float]:
-    return timed(
+    return _committed(
         lambda: operations.rewind(actor=ME, run_id=run, checkpoint=checkpoint, reason="measured"), 15
     )
 
 
 def forks(run: str, checkpoint: int) -> list[float]:
-    return timed(lambda: operations.fork(actor=ME, run_id=run, checkpoint=checkpoint, reason="measured"), 15)
+    return _committed(
+        lambda: operations.fork(actor=ME, run_id=run, checkpoint=checkpoint, reason="measured"), 15
+    )
+
+
+def _committed(work: Callable[[], Any], times: int) -> list[float]:
+    """Milliseconds from each call until its transaction has committed; the hints that follow are no part of it."""
+    with commits() as committed:
+        work()
+        found = []
+        for _ in range(times):
+            before = now()
+            work()
+            found.append((committed[-1] - before) * 1000)
+    return found
+
+
+@contextmanager
+def commits() -> Iterator[list[float]]:
+    """When each transaction of Django's connection had committed, by the machine's clock."""
+    seen: list[float] = []
+    real = BaseDatabaseWrapper.commit
+
+    def commit(self: BaseDatabaseWrapper) -> None:
+        real(self)
+        seen.append(now())
+
+    BaseDatabaseWrapper.commit = commit  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        BaseDatabaseWrapper.commit = real  # type: ignore[method-assign]
+
+
+def now() -> float:
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
 def timed(work: Callable[[], Any], times: int) -> list[float]:
@@ -231,21 +267,11 @@ def parked(depth: int, kib: int) -> dict[str, Any]:
 
 def decide(id: str, version: int, digest: str, run: str) -> dict[str, float]:
     """When the call began, and when its transaction had committed, by the machine's clock."""
-    committed: list[float] = []
-    real = BaseDatabaseWrapper.commit
-
-    def commit(self: BaseDatabaseWrapper) -> None:
-        real(self)
-        committed.append(time.clock_gettime(time.CLOCK_MONOTONIC))
-
     content = Approval.objects.get(pk=id).content
     answers = [Answer(id, version, digest, [ActionDecision(a["key"], "approve") for a in content["actions"]])]
-    BaseDatabaseWrapper.commit = commit  # type: ignore[method-assign]
-    try:
-        begun = time.clock_gettime(time.CLOCK_MONOTONIC)
+    with commits() as committed:
+        begun = now()
         operations.decide(actor=ME, answers=answers)
-    finally:
-        BaseDatabaseWrapper.commit = real  # type: ignore[method-assign]
     return {"begun": begun, "committed": committed[0]}
 
 

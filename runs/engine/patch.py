@@ -94,49 +94,55 @@ def apply_fresh(document: Json, ops: Sequence[Op]) -> Json:
         raise ValueError("A patch is not a list of ops.")  # noqa: TRY004  # a damaged row, no mistake of the caller
     for op in ops:
         try:
-            document = _applied(document, _known_tokens(op["path"]), op)
+            way, key = _way(op["path"])
+            if key is None:
+                document = _whole(op)
+                continue
+            parent = document
+            for token in way:
+                parent = parent[_place(parent, token)] if type(parent) is list else parent[token]
+            _apply_to(parent, key, op)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise ValueError(f"The op {op!r:.200} does not fit the document.") from error
     return document
 
 
-@lru_cache(maxsize=4096)
-def _known_tokens(text: str) -> tuple[str, ...]:
-    return tuple(tokens(text))
+@lru_cache(maxsize=4096)  # the patches of a run name the same few places again and again
+def _way(text: str) -> tuple[tuple[str, ...], str | None]:
+    """Where a pointer leads: the way to what holds the place, and its name in there; None is the document itself."""
+    found = tokens(text)
+    return tuple(found[:-1]), found[-1] if found else None
 
 
-def _applied(document: Json, path: Sequence[str], op: Op) -> Json:
-    if not path:
-        if op["op"] not in ("add", "replace"):
-            raise KeyError(op["op"])
-        return op["value"]
-    parent = document
-    for token in path[:-1]:
-        parent = parent[_place(parent, token)] if isinstance(parent, list) else parent[token]
-    kind, key = op["op"], path[-1]
-    if isinstance(parent, list):
-        _apply_to_list(parent, key, op)
+def _whole(op: Op) -> Json:
+    if op["op"] not in ("add", "replace"):
+        raise KeyError(op["op"])
+    return op["value"]
+
+
+def _apply_to(parent: Any, key: str, op: Op) -> None:
+    kind = op["op"]
+    if type(parent) is list:
+        _apply_to_list(parent, key, kind, op)
+    elif (kind == "replace" and key in parent) or kind == "add":
+        parent[key] = op["value"]
     elif kind == "remove":
         del parent[key]
-    elif kind == "add" or (kind == "replace" and key in parent):
-        parent[key] = op["value"]
     else:
         raise KeyError(kind, key)
-    return document
 
 
-def _apply_to_list(target: list[Json], key: str, op: Op) -> None:
-    match op["op"]:
-        case "add" if key == "-":
-            target.append(op["value"])
-        case "add":
-            target.insert(_place(target, key, end=1), op["value"])
-        case "replace":
-            target[_place(target, key)] = op["value"]
-        case "remove":
-            del target[_place(target, key)]
-        case other:
-            raise KeyError(other)
+def _apply_to_list(target: list[Json], key: str, kind: str, op: Op) -> None:
+    if kind == "add" and key == "-":
+        target.append(op["value"])
+    elif kind == "add":
+        target.insert(_place(target, key, end=1), op["value"])
+    elif kind == "replace":
+        target[_place(target, key)] = op["value"]
+    elif kind == "remove":
+        del target[_place(target, key)]
+    else:
+        raise KeyError(kind)
 
 
 def _place(target: list[Json], token: str, *, end: int = 0) -> int:

@@ -63,7 +63,6 @@ def fork(
         _begin(origin, run, stood, actor=actor, reason=reason)
         if changes:
             _edit(run, actor, changes, reason, lane)
-        run.refresh_from_db()
         return Forked(run, replayed=False)
 
 

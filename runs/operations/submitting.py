@@ -85,7 +85,6 @@ def submit(
             return Submitted(earlier(actor, idempotency), replayed=True)
         told = {} if on_behalf_of is None else {"on_behalf_of": str(run.requester)}
         begin(run, chosen, state, actor={**actor.as_dict(), **told}, places=places)
-        run.refresh_from_db()
         return Submitted(run, replayed=False)
 
 

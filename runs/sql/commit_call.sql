@@ -1,4 +1,4 @@
--- Commit the result of a call inside a step, and what it used of paid models. Guarantee: only while the token is ours; FOR
+-- Commit the result of a call inside a step. Guarantee: only while the token is ours; FOR
 -- SHARE waits for a takeover or rewind that is under way and then sees what it did. Touches neither the run row nor its
 -- version; `after` is the run's head as it is now, which may be ahead of what this lane has seen. Without a result it is the
 -- time, by the clock that all share.
@@ -19,13 +19,5 @@ WITH step AS (
     now() - make_interval(secs => %(took)s)
   FROM step
   RETURNING result
-), used AS (
-  INSERT INTO runs_usage
-    (run_id, branch, address, node, call, occurrence, model, model_tokens_in, model_tokens_out, cost, currency)
-  SELECT step.run_id, step.branch, step.address, step.node, %(name)s, %(occurrence)s, u.model,
-    u.model_tokens_in, u.model_tokens_out,
-    nullif(u.cost, '')::numeric, u.currency
-  FROM step, jsonb_to_recordset(%(used)s::jsonb)
-    AS u(model text, model_tokens_in bigint, model_tokens_out bigint, cost text, currency text)
 )
 SELECT result FROM entry

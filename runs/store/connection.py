@@ -129,7 +129,7 @@ def persistently(work: Callable[[], Result]) -> Result:
 def once_more_if_lost(transact: Callable[[], Result]) -> Result:
     """Do a transaction, on a new connection if the one at hand turns out to be lost, as it may be after hours of nothing to do.
     For what a worker begins with: to ask each time whether the connection lives would take a round trip more."""
-    connection.health_check_done = True
+    connection.health_check_done = True  # type: ignore[attr-defined]  # in none of the stubs
     try:
         return transact()
     except (DatabaseError, *LOST) as error:

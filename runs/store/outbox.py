@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import connection
 from django.db.models import QuerySet
 
 from runs import workflows
@@ -51,7 +50,7 @@ def tell(run: Run, events: Sequence[Event], *, actor: Json = None, noticed: bool
             _tell(run, event, telling.telling_of(event.kind, payload), payload, actor)
             said = True
     if noticed and not said and any(event.kind in telling.CLOSING for event in events):
-        settle_notices(run.pk)
+        leave("settle_notices", {"run": run.pk})
 
 
 def _tell(run: Run, event: Event, how: Telling, payload: dict[str, Json], actor: Json) -> None:
@@ -142,17 +141,3 @@ def body_of(
 def address(place: str, identity: uuid.UUID) -> str:
     """Where somebody outside finds a page of ours."""
     return f"{settings.HITL_BASE_URL}/{place}/{identity}/"
-
-
-def settle_notices(run_id: uuid.UUID) -> None:
-    """Whoever was told of a question that is not open any more need not look."""
-    with connection.cursor() as cursor:
-        cursor.execute(SETTLE, {"run": run_id})
-
-
-SETTLE: Final = """
-    UPDATE runs_notice notice SET read_at = now()
-    FROM runs_message message JOIN runs_approval asked ON asked.id = message.approval_id
-    WHERE notice.run_id = %(run)s AND notice.read_at IS NULL AND message.id = notice.message_id
-      AND notice.topic = 'asked' AND asked.status <> 'open'
-"""

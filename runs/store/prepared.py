@@ -47,7 +47,7 @@ class _Message(NamedTuple):
     formats: Sequence[Any]
 
 
-_BEGIN: Final = _Message("BEGIN", (), ())
+_BEGIN: Final = _Message("begin", (), ())
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ def is_kept(name: str) -> bool:
 
 
 def _text(name: str) -> str:
-    return "BEGIN" if name == _BEGIN.name else _kept.get(name) or statement(name)
+    return _kept.get(name) or statement(name)
 
 
 def ask(name: str, parameters: Mapping[str, Any]) -> list[Any]:
@@ -229,14 +229,11 @@ def _sent(raw: psycopg.Connection[Any], here: _Known, batch: Sequence[_Message])
     if len(batch) == 1:
         return [_asked(raw, here, batch[0])]
     with raw.lock:
-        for message in batch:
-            _prepare(raw, here, message)
-        results = _piped(raw.pgconn, batch)
         try:
-            return [_checked(result) for result in results]
+            return _piped(raw, here, batch)
         except psycopg.errors.InvalidSqlStatementName:
-            here.names.clear()  # somebody let go of all that was prepared; the transaction is over
-            raise
+            _forget(raw, here)
+        return _piped(raw, here, batch)
 
 
 def _asked(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> PGresult:
@@ -248,16 +245,14 @@ def _asked(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> PGr
         try:
             return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
         except psycopg.errors.InvalidSqlStatementName:
-            here.names.clear()  # somebody let go of all that was prepared; nothing was done
-            if raw.pgconn.transaction_status == TransactionStatus.INERROR:
-                raise
+            _forget(raw, here)
         _prepare(raw, here, message)
         return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
 
 
 def _prepare(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> bool:
     """Whether a message goes by its name, which the server knows afterwards."""
-    if not settings.HITL_PREPARE or message is _BEGIN:
+    if not settings.HITL_PREPARE:
         return False
     if message.name not in here.names:
         _checked(raw.pgconn.prepare(_label(message.name), _numbered(message.name)))
@@ -265,13 +260,27 @@ def _prepare(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> b
     return True
 
 
-def _piped(sent: PGconn, batch: Sequence[_Message]) -> list[PGresult]:
+def _forget(raw: psycopg.Connection[Any], here: _Known) -> None:
+    """Somebody let go of all that was prepared: of a single statement, or of a transaction that could not begin, nothing was
+    done. In one that has begun, the error that is being dealt with is raised."""
+    here.names.clear()
+    if raw.pgconn.transaction_status == TransactionStatus.INERROR:
+        raise  # noqa: PLE0704
+
+
+def _piped(raw: psycopg.Connection[Any], here: _Known, batch: Sequence[_Message]) -> list[PGresult]:
     """Send messages one behind the other and read their answers; after an error the server skips the rest."""
+    for message in batch:
+        _prepare(raw, here, message)
+    return [_checked(result) for result in _answers(raw.pgconn, batch)]
+
+
+def _answers(sent: PGconn, batch: Sequence[_Message]) -> list[PGresult]:
     sent.enter_pipeline_mode()
     try:
         for message in batch:
             name, given, formats = message
-            if settings.HITL_PREPARE and message is not _BEGIN:
+            if settings.HITL_PREPARE:
                 sent.send_query_prepared(_label(name), given, formats, Format.BINARY)
             else:
                 sent.send_query_params(_numbered(name), given, None, formats, Format.BINARY)

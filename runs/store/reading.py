@@ -36,6 +36,7 @@ from runs.store.connection import refusing
 from runs.store.prepared import ask, read_as
 
 ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
+_LOCKED: Final = tuple(one.attname for one in Run._meta.concrete_fields if one.attname != "output")  # noqa: SLF001
 LOCK_SECONDS: Final = 3.0  # how long a person's verb waits for a run that another transaction holds
 
 
@@ -54,7 +55,7 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
         rows = ask("lock_run", told)
     if not rows:
         raise NotFound()
-    return read_as(Run, rows[0])
+    return read_as(Run, rows[0], _LOCKED)
 
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:

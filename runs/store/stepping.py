@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import psycopg
@@ -31,11 +31,12 @@ from runs.models import (
     Step,
 )
 from runs.models.packed import pack
+from runs.sql import statement
 from runs.store.attachments import add_attachment
 from runs.store.claiming import Held, fence_of, step_of
 from runs.store.connection import own_connection, persistently
 from runs.store.history import seal
-from runs.store.prepared import run_prepared
+from runs.store.prepared import keep, run_prepared
 from runs.store.weights import PATCH_OVERHEAD, Weights
 
 FENCED: Final = "HL001"
@@ -113,8 +114,18 @@ def commit_step(
 def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
     """Commit a call; its result as it is stored. Without one it is the time by the database's clock. Raises `LateResult`."""
     parameters = _of_call(held, call, ordinal)
-    (result,) = _land("commit_call", parameters, landed=partial(_landed_call, held, call))
+    name = _commit_call_with_use() if call.used else "commit_call"
+    (result,) = _land(name, parameters, landed=partial(_landed_call, held, call))
     return str(result)
+
+
+@cache
+def _commit_call_with_use() -> str:
+    """The name of the statement that also writes what a call used of paid models. Most use none, and to be ready for it costs
+    every call."""
+    call, last, line = statement("commit_call").rpartition("SELECT")
+    keep("commit_call_with_use", f"{call}, {statement('commit_use')}\n{last}{line}")
+    return "commit_call_with_use"
 
 
 def commit_file(held: Held, call: Call, file: File, *, content: Content, ordinal: int) -> None:
@@ -157,7 +168,7 @@ def _of_call(held: Held, call: Call, ordinal: int) -> dict[str, Any]:
         "arguments": call.arguments,
         "undo": call.undo or None,
         "guard": call.guard or None,
-        "used": _used(call.used),
+        "used": _used(call.used) if call.used else None,
     }
 
 

@@ -1,0 +1,2 @@
+-- The beginning of a transaction, sent with its first statement.
+BEGIN
