@@ -262,9 +262,11 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
             noting(run_id),
             verb(actor, "decide", ",".join(str(answer.approval_id) for answer in answers)),
         ):
-            run = locked_run(run_id)
-            moment = store.now()
-            return [_decide_one(actor, run, answer, moment) for answer in answers]
+            asked = store.lock_question(run_id, _approval_id(answers[0]))
+            first = _decide_one(actor, asked, answers[0])
+            # Each is read in its turn: what was said before may have changed it.
+            turns = ((store.lock_next(asked, _approval_id(answer)), answer) for answer in answers[1:])
+            return [first, *(_decide_one(actor, *turn) for turn in turns)]
     except PayloadChanged as changed:
         _ask_anew(run_id, changed)
         raise
@@ -273,13 +275,13 @@ def _decide_run(actor: Actor, run_id: uuid.UUID, answers: Sequence[Answer]) -> l
         raise
 
 
-def _decide_one(actor: Actor, run: Run, answer: Answer, moment: datetime) -> Decided:
-    approval = store.lock_approval(run, _approval_id(answer))
+def _decide_one(actor: Actor, asked: store.Question, answer: Answer) -> Decided:
+    run, approval, votes, moment = asked
     keep_time(run, approval, moment)
     seat = policies.check_decide(actor, run, approval)
     answer = answer.worded(approval.options)
     answer = replace(answer, decisions=whole_decisions(actor, run, approval, answer.decisions))
-    if _was_said(actor, approval, answer, votes := store.votes_on(approval.pk)):
+    if _was_said(actor, approval, answer, votes):
         return Decided(approval, run, replayed=True)
     check_open(approval, moment, ApprovalEvent.VOTED)
     _check_first(run, approval, moment)

@@ -11,7 +11,7 @@ one statement, one round trip, no ORM.
 
 from __future__ import annotations
 
-from runs.store.asked import lock_approval, tell_votes, votes_on
+from runs.store.asked import Question, lock_approval, lock_next, lock_question, tell_votes, votes_on
 from runs.store.attachments import (
     add_attachment,
     clear_content,
@@ -174,6 +174,7 @@ __all__ = [
     "NewBranch",
     "Part",
     "Past",
+    "Question",
     "SnapshotDue",
     "Tried",
     "Use",
@@ -243,6 +244,8 @@ __all__ = [
     "linked",
     "live_steps",
     "lock_approval",
+    "lock_next",
+    "lock_question",
     "lock_run",
     "made_too_late",
     "mark_of",

@@ -35,13 +35,19 @@ class Given(Value):
 def answers(name: str, write: Callable[[], QuerySet[Any, Any]], **told: Any) -> list[Any]:
     """The rows of a query of values. write: makes the query, the first time; but for the `told` values, which stand in it as
     `Given`, it has to be the same whenever the name is."""
-    if not is_kept(name):
-        try:
-            keep(name, _text(write()))
-        except EmptyResultSet:  # nothing can be like this; then there is no text
-            return []
+    try:
+        asked = kept(name, write, **told)
+    except EmptyResultSet:  # nothing can be like this; then there is no text
+        return []
     connection.close_if_health_check_failed()  # as Django's cursors do: it may be the first that a request asks
-    return ask(name, told)
+    return ask(*asked)
+
+
+def kept(name: str, write: Callable[[], QuerySet[Any, Any]], **told: Any) -> tuple[str, dict[str, Any]]:
+    """The same to be asked together with others. Raises `EmptyResultSet`."""
+    if not is_kept(name):
+        keep(name, _text(write()))
+    return name, told
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -33,7 +33,7 @@ from runs.models import (
 )
 from runs.models.packed import unpack
 from runs.store.connection import refusing
-from runs.store.prepared import ask, read_as
+from runs.store.prepared import ask, ask_all, read_as
 
 ERASED: Final = '{"erased":true}'  # what stands in the place of a position that was erased
 _LOCKED: Final = tuple(one.attname for one in Run._meta.concrete_fields if one.attname != "output")  # noqa: SLF001
@@ -46,16 +46,24 @@ def lock_run(run_id: uuid.UUID, *, patience: float | None = LOCK_SECONDS) -> Run
     The rest of the transaction waits no longer for any lock, and the server ends it if its process is frozen or cut off, lest
     it hold the run for ever.
     """
+    run: Run = lock_run_with(run_id, patience=patience)[0]
+    return run
+
+
+def lock_run_with(
+    run_id: uuid.UUID, *more: tuple[str, Mapping[str, Any]], patience: float | None = LOCK_SECONDS
+) -> list[Any]:
+    """The same, and the rows of what else is asked once it is locked, in the same round trip."""
     told = {
         "run": run_id,
         "idle": f"{settings.HITL_LEASE_SECONDS:.0f}s",
         "patience": None if patience is None else f"{patience * 1000:.0f}ms",
     }
     with refusing(Busy):
-        rows = ask("lock_run", told)
+        rows, *others = ask_all(("lock_run", told), *more)
     if not rows:
         raise NotFound()
-    return read_as(Run, rows[0], _LOCKED)
+    return [read_as(Run, rows[0], _LOCKED), *others]
 
 
 def read_position(run_id: uuid.UUID, checkpoint: int) -> dict[str, Any]:
