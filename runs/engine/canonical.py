@@ -240,7 +240,7 @@ def _is_sound(value: Json, room: int) -> bool:
     if kind is str:
         return _FAULTY.search(value) is None
     if kind is int:
-        return abs(value) < _TOO_LONG
+        return bool(abs(value) < _TOO_LONG)
     if value is None or kind is bool:
         return True
     if kind is float:

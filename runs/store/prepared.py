@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import re
 import select
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,11 @@ from runs.store.connection import plan_by_keys
 
 M = TypeVar("M", bound=models.Model)
 LONGEST_NAME: Final = 63  # bytes; the server cuts off what is longer
-_BYTES: Final = (bytes, bytearray, memoryview, psycopg.Binary)
+_BYTES: Final[frozenset[type]] = frozenset([bytes, bytearray, memoryview, psycopg.Binary])
+_FORMATS: Final[dict[type, PyFormat]] = {  # of what is sent most; other things are looked at
+    **dict.fromkeys(_BYTES, PyFormat.BINARY),
+    **dict.fromkeys([str, int, float, bool, type(None), uuid.UUID], PyFormat.TEXT),
+}
 _PLACE: Final = re.compile(r"%\((\w+)\)[sb]")
 
 
@@ -60,8 +65,11 @@ class _Known:
     gathers: bool = False
 
     def write(self, name: str, parameters: Mapping[str, Any]) -> _Message:
+        """As text, which the server reads as whatever type it needs at the place; bytes, and lists of them, as they are: their
+        text is written for another setting of the server, with each backslash twice."""
         values = [parameters[place] for place in _places(name)]
-        given = self.adapter.dump_sequence(values, [_format(value) for value in values])
+        formats = [_FORMATS.get(type(one)) or _format_of_list(one) for one in values]
+        given = self.adapter.dump_sequence(values, formats)
         return _Message(name, given, self.adapter.formats or ())
 
     def rows(self, result: PGresult) -> list[tuple[Any, ...]]:
@@ -210,11 +218,8 @@ def _before(raw: psycopg.Connection[Any], here: _Known) -> list[_Message]:
     return [_BEGIN, *left] if begins else left
 
 
-def _format(value: Any) -> PyFormat:
-    """Text, which the server reads as whatever type it needs at the place; bytes, and lists of them, as they are: their text
-    is written for another setting of the server, with each backslash twice."""
-    one = value[0] if type(value) is list and value else value
-    return PyFormat.BINARY if type(one) in _BYTES else PyFormat.TEXT
+def _format_of_list(value: Any) -> PyFormat:
+    return PyFormat.BINARY if type(value) is list and value and type(value[0]) in _BYTES else PyFormat.TEXT
 
 
 def _of(raw: psycopg.Connection[Any]) -> _Known:
