@@ -5,6 +5,9 @@ costs more of a worker's processor than to send the statement and read the answe
 written and read by psycopg all the same; answers come in binary, since a document written out in hex is twice as long. Behind
 a pooler that keeps no prepared statements each is sent with its text (`HITL_PREPARE`).
 
+Several go in one round trip where none needs the answer of another, as libpq's pipeline has it: `ask_all`, and what was left to
+be sent `together` with the next question. BEGIN goes with the first of a transaction.
+
 The cursors of psycopg prepare nothing on these connections (Django sees to that), so none of them lets go of what was prepared
 here, as psycopg does after a ROLLBACK.
 """
@@ -237,7 +240,8 @@ def _sent(raw: psycopg.Connection[Any], here: _Known, batch: Sequence[_Message])
         try:
             return _piped(raw, here, batch)
         except psycopg.errors.InvalidSqlStatementName:
-            _forget(raw, here)
+            if not _may_be_sent_again(raw, here):
+                raise
         return _piped(raw, here, batch)
 
 
@@ -250,7 +254,8 @@ def _asked(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> PGr
         try:
             return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
         except psycopg.errors.InvalidSqlStatementName:
-            _forget(raw, here)
+            if not _may_be_sent_again(raw, here):
+                raise
         _prepare(raw, here, message)
         return _checked(raw.pgconn.exec_prepared(_label(name), given, formats, Format.BINARY))
 
@@ -265,12 +270,11 @@ def _prepare(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> b
     return True
 
 
-def _forget(raw: psycopg.Connection[Any], here: _Known) -> None:
-    """Somebody let go of all that was prepared: of a single statement, or of a transaction that could not begin, nothing was
-    done. In one that has begun, the error that is being dealt with is raised."""
+def _may_be_sent_again(raw: psycopg.Connection[Any], here: _Known) -> bool:
+    """Somebody let go of all that was prepared. Of a single statement, or of a transaction that could not begin, nothing was
+    done; one that had begun is over."""
     here.names.clear()
-    if raw.pgconn.transaction_status == TransactionStatus.INERROR:
-        raise  # noqa: PLE0704
+    return raw.pgconn.transaction_status != TransactionStatus.INERROR
 
 
 def _piped(raw: psycopg.Connection[Any], here: _Known, batch: Sequence[_Message]) -> list[PGresult]:
