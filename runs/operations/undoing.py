@@ -83,8 +83,7 @@ def _commit(claimed: ClaimedUndo, command: Command) -> None:
 
 def _store(claimed: ClaimedUndo, command: Command, tried: Tried) -> Transition:
     with transaction.atomic(durable=True):
-        run = store.lock_run(claimed.held.run_id, patience=None)
-        store.check_fence(run, claimed.held)
+        run = store.lock_held(claimed.held)
         transition = command(store.ending_of(run))
         tried.append(transition)
         commit(run, transition, held=claimed.held)

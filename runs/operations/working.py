@@ -374,8 +374,7 @@ class Slice:
     ) -> Transition:
         with transaction.atomic(durable=True):
             # However long it takes: giving up would throw away what the body did, and the keeper renews meanwhile.
-            run = store.lock_run(self.held.run_id, patience=None)
-            store.check_fence(run, self.held)
+            run = store.lock_held(self.held)
             transition, position = work_out(run)
             tried.append(transition)
             wanted = transition.wanted

@@ -29,7 +29,7 @@ from runs.store.children import (
     to_stop,
     visible_child,
 )
-from runs.store.claiming import Claimed, Held, check_fence, check_held, claim, lapse
+from runs.store.claiming import Claimed, Held, check_held, claim, lapse, lock_held
 from runs.store.clock import now
 from runs.store.committing import Writer, commit, insert_run
 from runs.store.connection import (
@@ -192,7 +192,6 @@ __all__ = [
     "busy",
     "can_be_taken_back",
     "cancel_pending",
-    "check_fence",
     "check_held",
     "child_of",
     "children_at",
@@ -244,6 +243,7 @@ __all__ = [
     "linked",
     "live_steps",
     "lock_approval",
+    "lock_held",
     "lock_next",
     "lock_question",
     "lock_run",

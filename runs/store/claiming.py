@@ -25,7 +25,7 @@ from runs.models import (
 )
 from runs.store.clock import now
 from runs.store.prepared import ask, ask_all, read_as
-from runs.store.reading import lock_run, position_in, read_position
+from runs.store.reading import lock_run, lock_run_with, position_in, read_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,17 @@ def _taken(run: Run, told: Mapping[str, Any], rows: Sequence[Any]) -> tuple[Held
     return held, read_as(Branch, branch)
 
 
-def check_fence(run: Run, held: Held) -> None:
-    """The run is locked: whether the step is still ours. Raises `LateResult`."""
-    if run.epoch != held.epoch or not ask("fence", fence_of(held)):
+def lock_held(held: Held) -> Run:
+    """The run of a step, locked however long that takes. Raises `LateResult` if the step is not this worker's any more."""
+    run, fenced = lock_run_with(held.run_id, ("fence", fence_of(held)), patience=None)
+    check_fence(run, held, fenced)
+    locked: Run = run
+    return locked
+
+
+def check_fence(run: Run, held: Held, fenced: Sequence[Any]) -> None:
+    """fenced: what the statement `fence` answered under the run's lock. Raises `LateResult`."""
+    if run.epoch != held.epoch or not fenced:
         raise LateResult()
 
 

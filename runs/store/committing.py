@@ -33,7 +33,7 @@ from runs.models import (
     Wait,
 )
 from runs.store.children import left_children
-from runs.store.claiming import Held, check_fence
+from runs.store.claiming import Held, check_fence, fence_of
 from runs.store.history import linked
 from runs.store.lines import NOT_TOLD, come_to_rest
 from runs.store.outbox import tell
@@ -76,7 +76,10 @@ def commit(
     approval, with candidates and options set; asked: such rows, and child runs, by the place of what a body waits for.
     compensate: whether children that it stops take back their calls.
     """
-    around = surroundings(run.pk)
+    fences = [("fence", fence_of(held))] if held else []
+    around, *fenced = surroundings(run.pk, *fences)
+    if held:
+        check_fence(run, held, *fenced)
     writer = Writer(
         run,
         transition,
@@ -130,8 +133,6 @@ class Writer:
     closed: int = 0  # waits
 
     def write(self) -> None:
-        if self.held:
-            check_fence(self.run, self.held)
         self._journal()
         self._close()
         if self.transition.raise_epoch:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from runs.store.prepared import ask
+from runs.store.prepared import ask, ask_all
 
 
 class Surroundings(NamedTuple):
@@ -36,8 +37,10 @@ class Relations(NamedTuple):
     forks: bool
 
 
-def surroundings(run_id: uuid.UUID) -> Surroundings:
-    return Surroundings(*ask("surroundings", {"run": run_id})[0])
+def surroundings(run_id: uuid.UUID, *more: tuple[str, Mapping[str, Any]]) -> list[Any]:
+    """Those of a run, and the rows of what else is asked, in one round trip."""
+    found, *others = ask_all(("surroundings", {"run": run_id}), *more)
+    return [Surroundings(*found[0]), *others]
 
 
 def relations_of(run_id: uuid.UUID) -> Relations:

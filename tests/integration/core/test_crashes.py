@@ -102,7 +102,7 @@ POINTS = {
     "after the journal of mail": (("commit_call", 2, True), (1, 1, 2, 1)),
     "before the checkpoint": (("commit_step", 2, False), (1, 1, 2, 1)),
     "after the checkpoint": (("commit_step", 2, True), (1, 1, 1, 1)),
-    "before the end": (("lock_run", 1, False), (1, 1, 1, 2)),
+    "before the end": (("lock_held", 1, False), (1, 1, 1, 2)),
     "in the middle of the end": (("commit", 1, True), (1, 1, 1, 2)),
     "after the end": (("persistently", 1, True), (1, 1, 1, 1)),
 }
@@ -148,7 +148,7 @@ OVERTAKEN = {
     "before the journal of charge": ("commit_call", 1, False),
     "before the journal of mail": ("commit_call", 2, False),
     "before the checkpoint": ("commit_step", 2, False),
-    "before the end": ("lock_run", 1, False),
+    "before the end": ("lock_held", 1, False),
 }
 
 

@@ -14,7 +14,8 @@ from runs import operations, store, workflows
 from runs.engine import Action, Retry, Workflow
 from runs.errors import Busy, HitlError, NotFound, Unavailable
 from runs.models import Event, Run, Step
-from runs.store import claiming
+from runs.store import asked, claiming
+from runs.store.reading import lock_run, lock_run_with
 from tests.integration.core.conftest import House, by_sql, history_is_whole, open_approval, pay_flow
 from tests.kit.racing import at_once, holding
 
@@ -26,6 +27,7 @@ def test_a_run_that_somebody_holds_is_busy_after_a_while_and_others_are_not(
 ) -> None:
     """C104: only what concerns this run waits, and not for ever."""
     monkeypatch.setattr(store, "lock_run", partial(store.lock_run, patience=0.2))
+    monkeypatch.setattr(asked, "lock_run_with", partial(lock_run_with, patience=0.2))
     pay_flow(define("pay"))
     (run, approval), (other, _) = house.parked("pay", x=1), house.parked("pay", x=2)
     given: dict[str, Any] = {"actor": house.olga, "run_id": run.pk}
@@ -52,22 +54,20 @@ def test_a_worker_does_not_wait_for_a_held_run_but_waits_with_a_result(
     run = house.submit("pay", x=1)
     step = Step.objects.get(run=run)
     advance = partial(operations.advance, run_id=run.pk, branch=1, address=step.address)
-    lock = store.lock_run
-    for place in (store, claiming):
-        monkeypatch.setattr(place, "lock_run", partial(lock, patience=0.2))
+    monkeypatch.setattr(claiming, "lock_run", partial(lock_run, patience=0.2))
     with holding(run.pk):
         advance()
     assert Step.objects.get(run=run).status == "ready"
-    asked: list[float | None] = []
+    waited: list[float | None] = []
 
-    def noted(run_id: Any, *, patience: float | None = 0.2) -> Run:
-        asked.append(patience)
-        return lock(run_id, patience=patience)
+    def noted(lock: Callable[..., Any], *told: Any, patience: float | None = 0.2) -> Any:
+        waited.append(patience)
+        return lock(*told, patience=patience)
 
-    for place in (store, claiming):
-        monkeypatch.setattr(place, "lock_run", noted)
+    monkeypatch.setattr(claiming, "lock_run", partial(noted, lock_run))  # with which a step is taken
+    monkeypatch.setattr(claiming, "lock_run_with", partial(noted, lock_run_with))  # and a result stored
     advance()
-    assert asked == [0.2, None]
+    assert waited == [0.2, None]
     assert open_approval(run).status == "open"
 
 
