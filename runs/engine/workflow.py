@@ -44,7 +44,7 @@ from runs.engine.limits import (
     places,
 )
 from runs.engine.retry import ONCE, Retry
-from runs.engine.stages import PERSON, Stage
+from runs.engine.stages import PERSON, Stage, listed
 from runs.engine.state import StateSchema
 from runs.engine.versions import Carry, Migration, by_start
 from runs.errors import WorkflowError
@@ -193,6 +193,8 @@ class ApprovalOptions:
 
     def fault(self) -> str:
         """What is wrong with them, or nothing."""
+        if not all(isinstance(stage, Stage) for stage in self.stages):
+            return "stages are Stage(…) objects"
         counts = [self.quorum, self.reject_quorum, *(stage.quorum for stage in self.stages)]
         if any(type(count) is not int or count < 1 for count in counts):
             return "a quorum is a whole number, at least 1"
@@ -232,25 +234,21 @@ def options_from(
     **more: Any,
 ) -> ApprovalOptions:
     """The rules of an approval as an author writes them. Raises `WorkflowError` for a length that is none."""
-    reminders = [remind] if isinstance(remind, (str, int, float)) else remind
+    reminders = [remind] if isinstance(remind, (int, float)) else listed(remind, where=where, what="remind")
     return ApprovalOptions(
-        reviewers=_tuple(reviewers),
+        reviewers=listed(reviewers, where=where, what="reviewers"),
         quorum=quorum,
         reject_quorum=reject_quorum,
-        stages=tuple(stages),
+        stages=listed(stages, where=where, what="stages"),
         due=due_of(due, where=where),
         on_timeout=on_timeout,
-        escalate_to=_tuple(escalate_to),
+        escalate_to=listed(escalate_to, where=where, what="escalate_to"),
         remind=tuple(
             sorted((seconds(one, where=where, what="remind") or 0.0 for one in reminders), reverse=True)
         ),
-        reasons=_tuple(reasons),
+        reasons=listed(reasons, where=where, what="reasons"),
         **more,
     )
-
-
-def _tuple(names: Iterable[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
