@@ -6,7 +6,7 @@ so a decision names exactly what was on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -18,9 +18,9 @@ from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.patch import difference, pointer
 from runs.engine.schema import TOO_SLOW, check_schema, fault, validate
-from runs.engine.stages import Stage, VoteFact, standing
-from runs.engine.state import storable
-from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way, due_of, listed
+from runs.engine.stages import Stage, VoteFact, listed, standing
+from runs.engine.state import is_model, storable
+from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way, due_of
 from runs.errors import (
     BadRequest,
     DecisionNotAllowed,
@@ -101,10 +101,12 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
     ask = asked if isinstance(asked, Ask) else Ask(asked)
     actions = [ask.actions] if isinstance(ask.actions, Action) else ask.actions
     if not _are_actions(actions):
+        kind = type(asked).__name__
+        of = f" of {type(ask.actions).__name__}" if asked is ask else ""
         raise SchemaViolation(
-            f"The approval {node!r} returns an Action, a list of them, or an Ask; it returned {type(asked).__name__}.",
+            f"The approval {node!r} returns an Action, a list of them, or an Ask; it returned {kind}{of}.",
             path="",
-            type=type(asked).__name__,
+            type=kind,
         )
     may_respond = "respond" in way.outcomes or len(actions) > 1
     facts = _mapping(ask.facts, f"facts of {node!r}", "labels and values", path="/facts")
@@ -123,7 +125,7 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
         "agent_note": _text(ask.agent_note, "agent_note"),
         "facts": [
             {
-                "label": _text(label, "facts"),
+                "label": _text(label, "a label of facts", path="/facts"),
                 "value": storable(value, path=f"/facts/{canonical.escape(label)}"),
             }
             for label, value in facts.items()
@@ -140,10 +142,10 @@ def _are_actions(actions: Any) -> bool:
     )
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: Any, where: str, *, path: str = "") -> str:
     if not isinstance(value, str):
         kind = type(value).__name__
-        raise SchemaViolation(f"{where} is a text, not {kind}.", path=f"/{where}", type=kind)
+        raise SchemaViolation(f"{where} is a text, not {kind}.", path=path or f"/{where}", type=kind)
     return value
 
 
@@ -156,10 +158,10 @@ def _mapping(value: Any, what: str, of: str, *, path: str) -> Mapping[Any, Any]:
 
 def _texts(value: Any, what: str, *, path: str) -> list[str]:
     """Texts, or a single one."""
-    told = [value] if isinstance(value, str) else value
-    if not isinstance(told, (list, tuple, set, frozenset)) or not all(isinstance(one, str) for one in told):
+    told = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else None
+    if told is None or not all(isinstance(one, str) for one in told):
         raise SchemaViolation(f"{what}: a list of texts is needed, not {value!r:.100}.", path=path)
-    return list(told)
+    return told
 
 
 def _check_storable(document: Json) -> None:
@@ -246,7 +248,7 @@ def json_schema(schema: type[BaseModel] | Mapping[str, Any] | None, what: str) -
         return None
     if isinstance(schema, Mapping):
         return storable(dict(schema), path="/schema")
-    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+    if not is_model(schema):
         raise SchemaViolation(
             f"{what}: a pydantic model or a JSON Schema is needed, not {schema!r:.100}.", path="/schema"
         )

@@ -25,7 +25,7 @@ def listed(value: Any, *, where: str, what: str) -> tuple[Any, ...]:
     """What an author gave as a list, or as the only text of one. Raises `WorkflowError`."""
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+    if not isinstance(value, Iterable):
         raise WorkflowError(f"{where}: {what} is a list, not {value!r:.100}.")
     return tuple(value)
 

@@ -83,6 +83,8 @@ class StateSchema:
     """What a pydantic model says about the state, and the ways in and out of it."""
 
     def __init__(self, model: type[BaseModel]) -> None:
+        if not is_model(model):
+            raise WorkflowError(f"state= and input= are pydantic models (the class), not {model!r:.100}.")
         self.model = model
         self.fields = model.model_fields
         self.appending = frozenset(name for name, info in self.fields.items() if append in info.metadata)
@@ -166,7 +168,9 @@ class StateSchema:
             )
         try:
             with contained:
-                value = self.model.model_validate(dict(document), extra="forbid", by_alias=False, by_name=True)
+                value = self.model.model_validate(
+                    dict(document), extra="forbid", by_alias=False, by_name=True
+                )
         except ValidationError as error:
             raise SchemaViolation(
                 f"The migrated state does not fit {self.model.__name__}.", errors=problems_of(error)
@@ -342,6 +346,11 @@ class StateSchema:
     def _settled(self, value: Any, stored: Json) -> Json:
         """Sets in a fixed order: Python's own differs from process to process."""
         return _sorted_sets(value, stored) if self._has_sets else stored
+
+
+def is_model(value: Any) -> bool:
+    """Whether an author gave the class of a pydantic model."""
+    return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 def _editors_of(info: FieldInfo) -> tuple[str, ...]:
