@@ -53,6 +53,14 @@ class Later:
     kwargs: Mapping[str, Any]
     options: Options
 
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidCall(
+                f"A call is of a function, not of {self.function!r:.100}: ctx.call(f, x), where f(x) would be run at once."
+            )
+        if not isinstance(self.kwargs, Mapping):
+            raise InvalidCall(f"kwargs= of a call is a dict of names and values, not {self.kwargs!r:.100}.")
+
     @classmethod
     def of(cls, what: Later | Callable[..., Any]) -> Later:
         """A function or a `functools.partial` is a call without options."""

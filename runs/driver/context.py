@@ -824,6 +824,8 @@ def _check_guard(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], approved: Approved
 ) -> None:
     """The arguments must be the approved ones, whether they are passed by place or by name."""
+    if not isinstance(approved, Approved):
+        raise InvalidCall(f"guarded_by= is what ctx.approved(…) returns, not {approved!r:.100}.")
     given = storable(_by_name(function, args, kwargs))
     if canonical.dumps(given) != approved.as_approved:
         raise ApprovalMismatch(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from runs.engine import canonical
 from runs.errors import InvalidSecret, MissingSecret
 
 PREFIX: Final = "HITL_SECRET_"
@@ -32,7 +33,7 @@ _known: dict[
 
 def find(name: str, environ: Mapping[str, str] = os.environ) -> str:
     """The secret of this name; from now on it is redacted. Raises `InvalidSecret` or `MissingSecret`."""
-    if not _NAME.match(name) or name.lower() == OWN:
+    if not canonical.is_name(name, 200) or not _NAME.match(name) or name.lower() == OWN:
         raise InvalidSecret(
             f"{name!r:.100} cannot name a secret: letters, digits, '_' and '-', a letter first, and not {OWN!r}."
         )

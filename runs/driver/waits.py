@@ -7,7 +7,7 @@ same order, and finds in the journal what it was given. Places are counted per n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -161,6 +161,8 @@ class Waits:
         """
         if "key" in options:
             raise InvalidCall("ask_all takes no key; ask one by one with a key each.")
+        if not isinstance(asked, Iterable):
+            raise InvalidCall(f"ask_all takes a list of actions or questions, not {asked!r:.100}.")
         questions = [one if isinstance(one, Question) else Question(one, **options) for one in asked]
         found = [self._look(question, None) for question in questions]
         missing = [one for one in found if isinstance(one, Wanted)]

@@ -6,7 +6,7 @@ so a decision names exactly what was on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -18,8 +18,8 @@ from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.patch import difference, pointer
 from runs.engine.schema import TOO_SLOW, check_schema, fault, validate
-from runs.engine.stages import Stage, VoteFact, standing
-from runs.engine.state import storable
+from runs.engine.stages import Stage, VoteFact, listed, standing
+from runs.engine.state import is_model, storable
 from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way, due_of
 from runs.errors import (
     BadRequest,
@@ -84,11 +84,11 @@ def options_of(asked: Any, options: ApprovalOptions, *, node: str) -> ApprovalOp
             quorum = options.quorum if asked.quorum is None else asked.quorum
             told |= {"reviewers": tuple(names), "quorum": quorum, "stages": ()}
         if asked.stages is not None:
-            told |= {"stages": tuple(asked.stages), "reviewers": (), "quorum": 1}
+            told |= {"stages": listed(asked.stages, where=node, what="stages"), "reviewers": (), "quorum": 1}
         if asked.due is not None:
             told["due"] = due_of(asked.due, where=node)
-    except (WorkflowError, TypeError) as error:
-        raise SchemaViolation(f"{node!r}: {error}", path="") from None
+    except WorkflowError as error:
+        raise SchemaViolation(f"{node!r}: {error.detail}", path="") from None
     changed = replace(options, **told)
     fault = changed.fault()
     if fault:
@@ -101,12 +101,15 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
     ask = asked if isinstance(asked, Ask) else Ask(asked)
     actions = [ask.actions] if isinstance(ask.actions, Action) else ask.actions
     if not _are_actions(actions):
+        kind = type(asked).__name__
+        of = f" of {type(ask.actions).__name__}" if asked is ask else ""
         raise SchemaViolation(
-            f"The approval {node!r} returns an Action, a list of them, or an Ask; it returned {type(asked).__name__}.",
+            f"The approval {node!r} returns an Action, a list of them, or an Ask; it returned {kind}{of}.",
             path="",
-            type=type(asked).__name__,
+            type=kind,
         )
     may_respond = "respond" in way.outcomes or len(actions) > 1
+    facts = _mapping(ask.facts, f"facts of {node!r}", "labels and values", path="/facts")
     drawn = [_action(action, index, may_respond=may_respond) for index, action in enumerate(actions)]
     keys = [action["key"] for action in drawn]
     twice = next((key for key in keys if keys.count(key) > 1), None)
@@ -122,10 +125,10 @@ def document_of(asked: Any, *, way: Way, options: ApprovalOptions, node: str) ->
         "agent_note": _text(ask.agent_note, "agent_note"),
         "facts": [
             {
-                "label": _text(label, "facts"),
+                "label": _text(label, "a label of facts", path="/facts"),
                 "value": storable(value, path=f"/facts/{canonical.escape(label)}"),
             }
-            for label, value in ask.facts.items()
+            for label, value in facts.items()
         ],
         "actions": drawn,
     }
@@ -139,11 +142,26 @@ def _are_actions(actions: Any) -> bool:
     )
 
 
-def _text(value: Any, where: str) -> str:
+def _text(value: Any, where: str, *, path: str = "") -> str:
     if not isinstance(value, str):
         kind = type(value).__name__
-        raise SchemaViolation(f"{where} is a text, not {kind}.", path=f"/{where}", type=kind)
+        raise SchemaViolation(f"{where} is a text, not {kind}.", path=path or f"/{where}", type=kind)
     return value
+
+
+def _mapping(value: Any, what: str, of: str, *, path: str) -> Mapping[Any, Any]:
+    if not isinstance(value, Mapping):
+        kind = type(value).__name__
+        raise SchemaViolation(f"{what}: a dict of {of} is needed, not {kind}.", path=path, type=kind)
+    return value
+
+
+def _texts(value: Any, what: str, *, path: str) -> list[str]:
+    """Texts, or a single one."""
+    told = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else None
+    if told is None or not all(isinstance(one, str) for one in told):
+        raise SchemaViolation(f"{what}: a list of texts is needed, not {value!r:.100}.", path=path)
+    return told
 
 
 def _check_storable(document: Json) -> None:
@@ -164,8 +182,9 @@ def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]
     tool, key = _text(action.tool, "tool"), _text(action.key or action.tool, "key")
     if not tool.strip():
         raise SchemaViolation("tool is empty; nobody would know what is asked.", path="/tool")
-    args = storable(dict(action.args), path=f"{path}/args")
-    schema = _json_schema(action.schema)
+    args = _mapping(action.args, f"args of {tool!r}", "names and values", path=f"{path}/args")
+    args = storable(dict(args), path=f"{path}/args")
+    schema = json_schema(action.schema, f"schema of {tool!r}")
     problems, unchecked = _schema_problems(args, schema)
     if problems:
         raise SchemaViolation(f"The arguments of {action.tool!r} do not fit its schema.", errors=problems)
@@ -177,7 +196,7 @@ def _action(action: Action, index: int, *, may_respond: bool) -> dict[str, Json]
         raise SchemaViolation(
             f"effect={action.effect!r} of {action.tool!r} is not one of {', '.join(EFFECTS)}.", path=path
         )
-    names = [action.editable] if isinstance(action.editable, str) else action.editable
+    names = _texts(action.editable, f"editable of {tool!r}", path=f"{path}/editable")
     editable = [name if name.startswith("/") else pointer([name]) for name in names]
     allowed = _allowed(action, editable=bool(editable), may_respond=may_respond)
     drawn: dict[str, Json] = {
@@ -207,7 +226,8 @@ def _schema_problems(args: Json, schema: Json) -> tuple[list[Problem], str]:
 
 
 def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]:
-    told = list(action.allowed) if action.allowed is not None else list(DEFAULT_ALLOWED)
+    given = DEFAULT_ALLOWED if action.allowed is None else action.allowed
+    told = _texts(given, f"allowed of {action.tool!r}", path="/allowed")
     unknown = [answer for answer in told if answer not in DECISIONS]
     if unknown:
         raise SchemaViolation(
@@ -222,11 +242,16 @@ def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]
     return [answer for answer in DECISIONS if answer in told]
 
 
-def _json_schema(schema: type[BaseModel] | Mapping[str, Any] | None) -> Json:
+def json_schema(schema: type[BaseModel] | Mapping[str, Any] | None, what: str) -> Json:
+    """What an author gave as a schema, as JSON. what: of what it is, for whoever gave something else. Raises a `StepError`."""
     if schema is None:
         return None
     if isinstance(schema, Mapping):
         return storable(dict(schema), path="/schema")
+    if not is_model(schema):
+        raise SchemaViolation(
+            f"{what}: a pydantic model or a JSON Schema is needed, not {schema!r:.100}.", path="/schema"
+        )
     return schema.model_json_schema()
 
 

@@ -87,7 +87,7 @@ def parse(text: str | bytes, *, limit: int = INPUT_LIMIT, max_depth: int = MAX_D
             "syntax",
             Told(
                 "{msg} at line {lineno}, column {colno}",
-                msg=error.msg,
+                msg=_worded(error.msg),
                 lineno=error.lineno,
                 colno=error.colno,
             ),
@@ -188,6 +188,29 @@ def is_name(text: object, longest: int) -> bool:
 
 def _first(found: Iterator[str | None]) -> str | None:
     return next((path for path in found if path is not None), None)
+
+
+# How json says what is wrong begins so; what we say of it, for whoever wrote the document.
+_SYNTAX: Final = {
+    "Unexpected UTF-8 BOM": Told("a byte order mark stands before the document; send it without one"),
+    "Expecting value": Told("a value is needed: an object, a list, a text, a number, true, false or null"),
+    "Expecting property name": Told("a key in double quotes is needed"),
+    "Expecting ':'": Told("a colon is needed between key and value"),
+    "Expecting ','": Told("a comma or the end of the object or list is needed"),
+    "Illegal trailing comma": Told("a comma stands behind the last item"),
+    "Extra data": Told("the document has ended before; one document is needed"),
+    "Invalid control character": Told(
+        "a line break or another control character in a text is written as an escape"
+    ),
+    "Invalid \\": Told(
+        "a backslash in a text begins an escape that JSON does not know; itself it is written twice"
+    ),
+    "Unterminated string": Told("the text that begins here has no closing quote"),
+}
+
+
+def _worded(message: str) -> str:
+    return next((words for start, words in _SYNTAX.items() if message.startswith(start)), message)
 
 
 def _decode(raw: bytes) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from runs.engine import canonical
+from runs.engine.authored import origin
 from runs.engine.canonical import Json
 from runs.engine.retry import Retry
 from runs.engine.state import storable
@@ -18,6 +19,7 @@ MAX_MESSAGE = 4_000
 
 def error_of(error: BaseException) -> dict[str, Json]:
     """An exception as data: code, message, type, and the facts it carries."""
+    error = origin(error)
     if not isinstance(error, HitlError):
         message = canonical.visible(_text_of(error))[:MAX_MESSAGE] or type(error).__name__
         return {"code": "node_error", "message": message, "type": type(error).__qualname__}
@@ -49,6 +51,6 @@ def delay_of(
     policy: Retry, error: BaseException, *, attempt: int, failures: int, draw: float
 ) -> float | None:
     """Seconds until the next attempt, or None if there is none. `failures` counts this one."""
-    if attempt >= policy.attempts or not policy.wants(error):
+    if attempt >= policy.attempts or not policy.wants(origin(error)):
         return None
     return policy.delay(failures=failures, draw=draw)

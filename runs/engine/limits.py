@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, get_args
 
+from runs.engine.authored import contained, origin
 from runs.engine.durations import seconds
 from runs.errors import InvalidLimitKey, Told, WorkflowError
 
@@ -167,13 +168,14 @@ def _key(limit: Limit, input: Any) -> str | None:
     if limit.key is None:
         return ""
     try:
-        key: Any = limit.key(input)
+        with contained:
+            key: Any = limit.key(input)
     except Exception as error:  # an author's function
         raise InvalidLimitKey(
             Told(
                 "The key of limit {limit!r} could not be worked out: {name}: {error}",
                 limit=limit.name,
-                name=type(error).__name__,
+                name=type(origin(error)).__name__,
                 error=error,
             ),
             limit=limit.name,

@@ -23,6 +23,7 @@ from typing import Any
 
 from runs.engine import canonical
 from runs.engine import position as at
+from runs.engine.authored import contained, origin
 from runs.engine.canonical import Json
 from runs.engine.graph import END, LATCH, node_of
 from runs.engine.lanes import Lanes
@@ -256,9 +257,10 @@ class _Mover:
             function = step.state if not around else step.inside.get(around)
             around = step.renamed(around)
             try:
-                state = state if function is None else function(state)
+                with contained:
+                    state = state if function is None else function(state)
             except Exception as error:
-                told = f"{type(error).__name__}: {error}"[:500]
+                told = f"{type(origin(error)).__name__}: {error}"[:500]
                 raise MigrationFailed(
                     Told("In {step}: {told}.", step=step, told=told),
                     errors=[Problem("", "migration_raised", canonical.visible(told))],

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from runs.engine.authored import contained
 from runs.engine.canonical import Json
 from runs.engine.position import LiveStep
 from runs.engine.state import storable
@@ -45,7 +46,9 @@ def route(run: Aggregate, step: LiveStep, arguments: Callable[[], tuple[Any, ...
         return way.edges
     if way.router is None:
         raise SchemaViolation(f"{step.node!r} has no way on.", node=step.node)
-    answer, workflow = way.router(*arguments()), run.workflow_of(step.lane)
+    with contained:
+        answer = way.router(*arguments())
+    workflow = run.workflow_of(step.lane)
     several = list(answer) if isinstance(answer, (list, tuple, set, frozenset)) else [answer]
     names = [workflow.name_of(t) if isinstance(t, str) or callable(t) else repr(t) for t in several]
     unknown = [name for name in names if name not in way.to]
@@ -62,8 +65,9 @@ def output_of(workflow: Workflow, state: dict[str, Json], values: dict[str, Any]
     output = workflow.output
     if output is None:
         return state
-    if isinstance(output, type) and issubclass(output, BaseModel):
-        known = {name: value for name, value in values.items() if name in output.model_fields}
-        return storable(output.model_validate(known, by_alias=True, by_name=True), path="/output")
-    function: Callable[[Any], Any] = output
-    return storable(function(workflow.schema.view(values)), path="/output")
+    with contained:
+        if isinstance(output, type) and issubclass(output, BaseModel):
+            known = {name: value for name, value in values.items() if name in output.model_fields}
+            return storable(output.model_validate(known, by_alias=True, by_name=True), path="/output")
+        function: Callable[[Any], Any] = output
+        return storable(function(workflow.schema.view(values)), path="/output")

@@ -11,13 +11,23 @@ Where an approval stands follows from its votes alone, in whatever order they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from runs.engine.canonical import Json
+from runs.errors import WorkflowError
 
 PERSON: Final = "user:"  # before the name of one person among reviewers
+
+
+def listed(value: Any, *, where: str, what: str) -> tuple[Any, ...]:
+    """What an author gave as a list, or as the only text of one. Raises `WorkflowError`."""
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, Iterable):
+        raise WorkflowError(f"{where}: {what} is a list, not {value!r:.100}.")
+    return tuple(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +41,7 @@ class Stage:
     quorum: int = 1
 
     def __post_init__(self) -> None:
-        told = [self.reviewers] if isinstance(self.reviewers, str) else self.reviewers
-        object.__setattr__(self, "reviewers", tuple(told))
+        object.__setattr__(self, "reviewers", listed(self.reviewers, where="Stage", what="reviewers"))
 
     @property
     def teams(self) -> list[str]:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError
 
 from runs.engine import canonical
+from runs.engine.authored import contained
 from runs.engine.canonical import Json
 from runs.engine.redaction import marks
 from runs.engine.searching import fields_of
@@ -82,6 +83,8 @@ class StateSchema:
     """What a pydantic model says about the state, and the ways in and out of it."""
 
     def __init__(self, model: type[BaseModel]) -> None:
+        if not is_model(model):
+            raise WorkflowError(f"state= and input= are pydantic models (the class), not {model!r:.100}.")
         self.model = model
         self.fields = model.model_fields
         self.appending = frozenset(name for name, info in self.fields.items() if append in info.metadata)
@@ -96,10 +99,38 @@ class StateSchema:
             raise WorkflowError(
                 f"The field {excluded!r} of {model.__name__} has exclude=True: it would get lost at every step."
             )
+        self._refuse_odd_defaults()
         self._view_class = _lazy_view(model)
         self.searchable = fields_of(self.json_schema)
         self.has_marks = any(True for _ in marks(self.json_schema))
         self._has_sets = '"uniqueItems":true' in canonical.dumps(self.json_schema)
+
+    def _refuse_odd_defaults(self) -> None:
+        """A default that cannot be stored would be told to whoever submits, who cannot help it."""
+        known = {
+            name: info.default
+            for name, info in self.fields.items()
+            if not info.is_required() and info.default_factory is None
+        }
+        for name, value in known.items():
+            try:
+                _refuse_changed(value, self._come_back(known, name, value), path=_path(name), given=value)
+            except StateNotStorable as error:
+                raise WorkflowError(
+                    f"The default of {name!r} in {self.model.__name__} cannot be stored in a state: {error.detail} "
+                    "Give it a default of plain data; secrets are read by ctx.secret, and files and functions are "
+                    "opened and looked up in the node that needs them."
+                ) from None
+
+    def _come_back(self, known: dict[str, Any], key: str, value: Any) -> Any:
+        stored = self._json_of(key, value)
+        if _is_plain_same(value, stored):
+            return value  # plain data can be stored, whatever a validator makes of it
+        try:
+            with contained:
+                return self._assigned(known, key, stored)
+        except Exception:  # noqa: BLE001  # a validator may refuse a default, or need fields that only a submission has
+            return value
 
     @cached_property
     def json_schema(self) -> dict[str, Json]:
@@ -113,7 +144,8 @@ class StateSchema:
     def accept(self, document: Json) -> dict[str, Json]:
         """Check a document from a submitter against the model; returns it complete, with defaults. Raises `Unprocessable`."""
         try:
-            value = self.model.model_validate(document, extra="forbid", by_alias=True, by_name=True)
+            with contained:
+                value = self.model.model_validate(document, extra="forbid", by_alias=True, by_name=True)
         except ValidationError as error:
             raise Unprocessable(
                 Told("The input does not fit {name}.", name=self.model.__name__), errors=problems_of(error)
@@ -135,7 +167,10 @@ class StateSchema:
                 f"A migration returns the whole state as a dict, not {kind}.", path="", type=kind
             )
         try:
-            value = self.model.model_validate(dict(document), extra="forbid", by_alias=False, by_name=True)
+            with contained:
+                value = self.model.model_validate(
+                    dict(document), extra="forbid", by_alias=False, by_name=True
+                )
         except ValidationError as error:
             raise SchemaViolation(
                 f"The migrated state does not fit {self.model.__name__}.", errors=problems_of(error)
@@ -154,7 +189,8 @@ class StateSchema:
     def load(self, document: Mapping[str, Json]) -> dict[str, Any]:
         """Python values of a stored document, by field. Raises `SchemaViolation` if the model does not fit any more."""
         try:
-            value = self.model.model_validate(document, by_alias=False, by_name=True)
+            with contained:
+                value = self.model.model_validate(document, by_alias=False, by_name=True)
         except ValidationError as error:
             raise SchemaViolation(
                 f"The stored state does not fit {self.model.__name__}.", errors=problems_of(error)
@@ -256,9 +292,10 @@ class StateSchema:
         """Validated Python values of an update: per key, or with a model validated as a whole, of all that changes."""
         given = {key: list(value) if key in appended else value for key, value in update.items()}
         try:
-            if self.is_whole:
-                return self._python_of_whole(values, given, appended)
-            return {key: self._assigned(values, key, value) for key, value in given.items()}
+            with contained:
+                if self.is_whole:
+                    return self._python_of_whole(values, given, appended)
+                return {key: self._assigned(values, key, value) for key, value in given.items()}
         except ValidationError as error:
             raise SchemaViolation(
                 f"The update does not fit {self.model.__name__}.", errors=problems_of(error)
@@ -294,19 +331,26 @@ class StateSchema:
         return {**values, **changed}
 
     def _json(self, key: str, value: Any) -> Json:
+        return self._settled(value, self._json_of(key, value))
+
+    def _json_of(self, key: str, value: Any) -> Json:
         holder = _bare(self.model, {key: value})
-        stored = _stored(
+        return _stored(
             value,
             lambda: holder.model_dump(
                 mode="json", include={key}, round_trip=True, by_alias=False, warnings=False
             )[key],
             path=_path(key),
         )
-        return self._settled(value, stored)
 
     def _settled(self, value: Any, stored: Json) -> Json:
         """Sets in a fixed order: Python's own differs from process to process."""
         return _sorted_sets(value, stored) if self._has_sets else stored
+
+
+def is_model(value: Any) -> bool:
+    """Whether an author gave the class of a pydantic model."""
+    return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 def _editors_of(info: FieldInfo) -> tuple[str, ...]:
@@ -396,7 +440,8 @@ def _plain(value: Any, path: str, room: int) -> Json:
 
 def _stored(value: Any, dump: Callable[[], Json], *, path: str) -> Json:
     try:
-        stored = dump()
+        with contained:
+            stored = dump()
     except (PydanticSerializationError, UnicodeEncodeError, RecursionError, ValueError) as error:
         where, kind = _odd_one(value, path) or (path, type(value).__name__)
         raise StateNotStorable(

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, Protocol, get_args
 from pydantic import BaseModel
 
 from runs.engine import canonical
-from runs.engine.approval import document_of, options_of
+from runs.engine.approval import document_of, json_schema, options_of
 from runs.engine.canonical import Json
 from runs.engine.durations import seconds
 from runs.engine.schema import check_schema
@@ -271,19 +271,11 @@ def _instant(until: Any) -> datetime:
 
 def _signal(given: Signal, name: str, occurrence: str) -> Wanted:
     delay = None if given.timeout is None else length_of(given.timeout)
-    schema = _json_schema(given.schema)
+    schema = json_schema(given.schema, f"schema of the signal {given.name!r}")
     problems = check_schema(schema)
     if problems:
         raise SchemaViolation(f"The schema of the signal {given.name!r} is none.", errors=problems)
     return Wanted("signal", name, occurrence, "", delay=delay, schema=schema)
-
-
-def _json_schema(schema: Schema | None) -> Json:
-    if schema is None:
-        return None
-    if isinstance(schema, Mapping):
-        return storable(dict(schema), path="/schema")
-    return schema.model_json_schema()
 
 
 def _question(given: Question, name: str, occurrence: str) -> Wanted:

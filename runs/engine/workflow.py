@@ -44,7 +44,7 @@ from runs.engine.limits import (
     places,
 )
 from runs.engine.retry import ONCE, Retry
-from runs.engine.stages import PERSON, Stage
+from runs.engine.stages import PERSON, Stage, listed
 from runs.engine.state import StateSchema
 from runs.engine.versions import Carry, Migration, by_start
 from runs.errors import WorkflowError
@@ -193,9 +193,14 @@ class ApprovalOptions:
 
     def fault(self) -> str:
         """What is wrong with them, or nothing."""
+        if not all(isinstance(stage, Stage) for stage in self.stages):
+            return "stages are Stage(…) objects"
         counts = [self.quorum, self.reject_quorum, *(stage.quorum for stage in self.stages)]
         if any(type(count) is not int or count < 1 for count in counts):
             return "a quorum is a whole number, at least 1"
+        switches = ("editor_may_approve", "requester_may_decide", "reason_required")
+        if odd := next((name for name in switches if type(getattr(self, name)) is not bool), ""):
+            return f"{odd} is True or False"
         if self.on_timeout not in get_args(OnTimeout):
             return f"on_timeout is one of {', '.join(get_args(OnTimeout))}; not {self.on_timeout!r:.100}"
         if self.stages and (self.reviewers or self.quorum != 1):
@@ -206,6 +211,8 @@ class ApprovalOptions:
             return "escalate_to= and remind= need due="
         if any(type(name) is not str or not name.removeprefix(PERSON) for name in self._names):
             return "reviewers are names of teams, or user:NAME"
+        if any(before <= 0 for before in self.remind):
+            return "remind= is a length of time before the time is over"
         if isinstance(self.due, float) and any(before >= self.due for before in self.remind):
             return "a reminder comes before the time is over: remind= is shorter than due="
         if len(self.reasons) > MAX_REASONS or not all(is_name(one, MAX_REASON) for one in self.reasons):
@@ -232,25 +239,21 @@ def options_from(
     **more: Any,
 ) -> ApprovalOptions:
     """The rules of an approval as an author writes them. Raises `WorkflowError` for a length that is none."""
-    reminders = [remind] if isinstance(remind, (str, int, float)) else remind
+    reminders = [remind] if isinstance(remind, (int, float)) else listed(remind, where=where, what="remind")
     return ApprovalOptions(
-        reviewers=_tuple(reviewers),
+        reviewers=listed(reviewers, where=where, what="reviewers"),
         quorum=quorum,
         reject_quorum=reject_quorum,
-        stages=tuple(stages),
+        stages=listed(stages, where=where, what="stages"),
         due=due_of(due, where=where),
         on_timeout=on_timeout,
-        escalate_to=_tuple(escalate_to),
+        escalate_to=listed(escalate_to, where=where, what="escalate_to"),
         remind=tuple(
             sorted((seconds(one, where=where, what="remind") or 0.0 for one in reminders), reverse=True)
         ),
-        reasons=_tuple(reasons),
+        reasons=listed(reasons, where=where, what="reasons"),
         **more,
     )
-
-
-def _tuple(names: Iterable[str] | str) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +369,10 @@ class Workflow:
         max_concurrent_runs: int | None = None,
         limits: Iterable[Limit] = (),
     ) -> None:
+        if not all(isinstance(text, str) for text in (name, title)):
+            raise WorkflowError(
+                f"Name and title of a workflow are texts, not {name!r:.100} and {title!r:.100}."
+            )
         self.name = name
         self.version = str(version)
         self.title = title or name.replace("_", " ").replace("-", " ")
@@ -379,7 +386,7 @@ class Workflow:
         self.queue = queue
         self.priority = priority
         own = () if max_concurrent_runs is None else (Concurrency(max_concurrent_runs, name=OF_WORKFLOW),)
-        self.limits: tuple[Limit, ...] = (*own, *limits)
+        self.limits: tuple[Limit, ...] = (*own, *listed(limits, where=name, what="limits"))
         self.nodes = Nodes()
         self.ways: dict[str, Way] = {}
         self.error_ways: dict[str, str] = {}
@@ -589,6 +596,8 @@ class Workflow:
         input: `input(state)` gives its input; by default the keys that both know. output: `output(result)` gives the update
         of the state around it; by default those keys of its output that the state knows.
         """
+        if not isinstance(workflow, Workflow):
+            raise WorkflowError(f"{self.name}: subflow({name!r}, …) takes a Workflow, not {workflow!r:.100}.")
         nested = Subflow(workflow, input, output)
         self._add(Node(name, _no_body, retry, loop_limit, subflow=nested))
 
@@ -655,10 +664,13 @@ class Workflow:
                 f"{self.name}: choose({before!r}) knows no outcome {unknown[0]!r}; it takes {', '.join(OUTCOMES)}.",
                 node=before,
             )
+        if router is not None and not callable(router):
+            raise WorkflowError(f"{self.name}: the router of {before!r} is a function, not {router!r:.100}.")
+        several = listed(to, where=f"{self.name}: choose({before!r})", what="to=")
         self.ways[before] = Way(
             outcomes={outcome: self.name_of(target) for outcome, target in outcomes.items()},
             router=router,
-            to=tuple(self.name_of(target) for target in to),
+            to=tuple(self.name_of(target) for target in several),
             limit=self.name_of(limit) if limit else None,
         )
 
@@ -714,7 +726,7 @@ class Workflow:
         return declare(function) if function else declare
 
     def _add(self, node: Node) -> None:
-        if not _NAME.match(node.name) or node.name in (START, END):
+        if not is_name(node.name, 100) or not _NAME.match(node.name) or node.name in (START, END):
             raise WorkflowError(
                 f"{self.name}: {node.name!r} cannot name a node; use letters, digits, '_', '.', '-'.",
                 node=node.name,
@@ -815,6 +827,10 @@ class Workflow:
         check_limits(self.limits, where=self.name)
         if not isinstance(self.undo_retry, Retry):
             raise WorkflowError(f"{self.name}: undo_retry is a Retry(…), not {self.undo_retry!r:.100}.")
+        if self.output is not None and not callable(self.output):
+            raise WorkflowError(f"{self.name}: output is a model or a function, not {self.output!r:.100}.")
+        if type(self.max_steps) is not int or self.max_steps < 1:
+            raise WorkflowError(f"{self.name}: max_steps={self.max_steps!r:.100} is no whole number from 1.")
         for node in self.nodes.values():
             self._check_node(node)
         _ = self.graph, self.schema, self.input_schema
@@ -871,9 +887,16 @@ class Workflow:
                 ) from None
 
     def _check_fan_out(self, node: Node, options: FanOut) -> None:
-        if options.concurrency < 1 or (options.max_open is not None and options.max_open < 1):
+        counts = [count for count in (options.concurrency, options.max_open) if count is not None]
+        if any(type(count) is not int or count < 1 for count in counts):
             raise WorkflowError(
-                f"{self.name}: concurrency and max_open of {node.name!r} are at least 1.", node=node.name
+                f"{self.name}: concurrency and max_open of {node.name!r} are whole numbers, at least 1.",
+                node=node.name,
+            )
+        if not callable(options.items):
+            raise WorkflowError(
+                f"{self.name}: items= of {node.name!r} is a function of the state, not {options.items!r:.100}.",
+                node=node.name,
             )
         if options.on_item_error not in get_args(OnItemError):
             raise WorkflowError(

@@ -131,6 +131,7 @@ def test_what_may_be_edited_is_named_by_argument_or_pointer() -> None:
     assert opened(Action("a", editable="amount"))["actions"][0]["editable"] == ["/amount"]
 
 
+STATE = Pay(order_id="1", amount=1)
 UNASKABLE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "nothing": (None, {}, "it returned NoneType"),
     "a number": (5, {}, "it returned int"),
@@ -138,6 +139,13 @@ UNASKABLE: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no action": ([], {}, "it returned list"),
     "something else among the actions": ([Action("a"), "b"], {}, "it returned list"),
     "an Ask of nothing": (Ask(None), {}, "it returned Ask"),  # type: ignore[arg-type]
+    "arguments that are a list": (Action("a", [1]), {}, "args of 'a': a dict of names"),  # type: ignore[arg-type]
+    "facts that are a list": (Ask(Action("a"), facts=["x"]), {}, "facts of 'confirm': a dict of labels"),  # type: ignore[arg-type]
+    "a label that is a number": (Ask(Action("a"), facts={5: 1}), {}, "a label of facts is a text"),  # type: ignore[dict-item]
+    "a number for a schema": (Action("a", schema=5), {}, "schema of 'a': a pydantic model or"),  # type: ignore[arg-type]
+    "an instance for a schema": (Action("a", schema=STATE), {}, "schema of 'a': a pydantic model or"),  # type: ignore[arg-type]
+    "a number to be edited": (Action("a", editable=[5]), {}, "editable of 'a': a list of texts"),  # type: ignore[list-item]
+    "a number for answers": (Action("a", allowed=5), {}, "allowed of 'a': a list of texts"),  # type: ignore[arg-type]
     "two actions of one key": ([Action("a"), Action("a")], {}, "have the key 'a'"),
     "an unknown answer": (Action("a", allowed=["aprove"]), {}, "allows 'aprove'"),
     "no answer at all": (Action("a", allowed=[]), {}, "no answer"),

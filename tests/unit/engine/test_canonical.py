@@ -72,6 +72,28 @@ def test_a_syntax_error_says_line_and_column(vector: Vector) -> None:
     assert caught.value.facts == {"line": vector["line"], "column": vector["column"]}
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"\xef\xbb\xbf{}", "a byte order mark stands before the document; send it without one"),
+        (b'{"a":', "a value is needed"),
+        (b"{'a': 1}", "a key in double quotes is needed"),
+        (b'{"a" 1}', "a colon is needed"),
+        (b'{"a": 01}', "a comma or the end"),
+        (b"{} {}", "the document has ended before"),
+        (b'{"a": "\n"}', "a line break or another control character"),
+        (b'{"a": "\\x"}', "a backslash in a text begins an escape that JSON does not know"),
+        (b'{"a": "\\u12"}', "a backslash in a text begins an escape that JSON does not know"),
+        (b'{"a": "b}', "the text that begins here has no closing quote"),
+    ],
+)
+def test_what_is_no_json_is_told_in_our_words(text: bytes, words: str) -> None:
+    with pytest.raises(InvalidJson) as caught:
+        canonical.parse(text)
+    [problem] = caught.value.errors
+    assert (problem.code, problem.message.startswith(words)) == ("syntax", True)
+
+
 @given(DOCUMENTS)
 def test_a_document_comes_back_as_it_was(document: Json) -> None:
     text = canonical.dumps(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Annotated, Any
@@ -400,6 +401,18 @@ def test_a_router_that_fails_after_an_answer_fails_the_run_and_the_answer_stands
     assert [event.kind for event in transition.events] == ["approval_decided", "run_failed"]
     assert tape.error is not None
     assert tape.error["step"] == "gate"
+
+
+@pytest.mark.parametrize("error", [SystemExit("enough"), asyncio.CancelledError("enough")])
+def test_a_router_that_raises_what_is_no_exception_fails_alike(error: BaseException) -> None:
+    def router(state: State, decision: Mapping[str, Any]) -> str:
+        raise error
+
+    tape = parked(deciding(router))
+    tape.answer("approve")
+    assert tape.status is RunStatus.FAILED
+    assert tape.error is not None
+    assert (tape.error["type"], tape.error["message"]) == (type(error).__name__, "enough")
 
 
 @pytest.mark.parametrize("output", [lambda state: 1 / 0, lambda state: {1}, Result])

@@ -714,3 +714,22 @@ def test_a_field_says_who_may_edit_it() -> None:
 def test_a_role_that_nobody_has_is_refused_where_it_is_written() -> None:
     with pytest.raises(WorkflowError, match="'reveiwer'"):
         Editable("reveiwer")
+
+
+@pytest.mark.parametrize("default", [SecretStr("x"), lambda: 1, {1, 2}, float("nan"), b"\xff", io.StringIO()])
+def test_a_default_that_cannot_be_stored_is_refused_at_registration(default: Any) -> None:
+    class Odd(BaseModel):
+        held: Any = default
+
+    with pytest.raises(WorkflowError, match="The default of 'held' in Odd cannot be stored"):
+        StateSchema(Odd)
+
+
+def test_a_default_that_comes_back_is_taken_and_so_is_one_that_only_a_submission_can_judge() -> None:
+    class Fine(BaseModel):
+        many: set[int] = {1, 2}
+        day: date = date(2026, 1, 1)
+        price: Decimal = Decimal("1.50")
+        text: str = None  # type: ignore[assignment]
+
+    assert StateSchema(Fine).accept({"text": "x"})["price"] == "1.50"

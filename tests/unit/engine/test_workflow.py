@@ -333,6 +333,9 @@ def test_a_graph_that_cannot_work_is_refused_naming_the_node(name: str) -> None:
         ({"loop_limit": 0}, "loop_limit of 'g' is at least 1"),
         ({"loop_limit": "3"}, "loop_limit of 'g' is at least 1"),
         ({"retry": 5}, "retry of 'g' is a Retry"),
+        ({"stages": [5]}, "'g': stages are Stage"),
+        ({"remind": [None], "due": "1h"}, "'g': remind= is a length of time"),
+        ({"editor_may_approve": "no"}, "'g': editor_may_approve is True or False"),
         ({"retry": None}, "retry of 'g' is a Retry"),
     ],
 )
@@ -343,6 +346,39 @@ def test_an_approval_that_cannot_work_is_refused_naming_it(options: dict[str, An
     with pytest.raises(WorkflowError, match=words) as caught:
         workflow.validate()
     assert caught.value.facts["node"] == "g"
+
+
+def shop(**options: Any) -> Any:
+    made = Workflow(**{"name": "shop", "state": State, **options})
+    made.node(name="a")(body)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda: shop(name=5), "Name and title of a workflow are texts, not 5"),
+        (lambda: shop(title=5), "Name and title of a workflow are texts"),
+        (lambda: shop(state=5), "pydantic models .the class., not 5"),
+        (lambda: shop(input=5), "pydantic models .the class., not 5"),
+        (lambda: shop(output=5), "shop: output is a model or a function, not 5"),
+        (lambda: shop(max_steps="x"), "shop: max_steps='x' is no whole number"),
+        (lambda: shop(limits=5), "shop: limits is a list, not 5"),
+        (lambda: shop().node(name=5)(body), "shop: 5 cannot name a node"),
+        (lambda: shop().approval(name="g", stages=5)(ask), "approval 'g' of 'shop': stages is a list, not 5"),
+        (lambda: shop().approval(name="g", reviewers=5)(ask), "reviewers is a list, not 5"),
+        (lambda: shop().approval(name="g", reasons=5)(ask), "reasons is a list, not 5"),
+        (lambda: shop().choose("a", 5, to=["a"]), "the router of 'a' is a function, not 5"),
+        (lambda: shop().choose("a", body, to=5), "choose.'a'.: to= is a list, not 5"),
+        (lambda: shop().subflow("s", 5), "subflow.'s', ….* takes a Workflow, not 5"),
+        (lambda: Stage(5), "Stage: reviewers is a list, not 5"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named_where_it_is_declared(
+    declare: Callable[[], Any], words: str
+) -> None:
+    with pytest.raises(WorkflowError, match=words):
+        declare().validate()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "1st", "x" * 101, "é", "a/b", "a\n"])
