@@ -20,6 +20,7 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from runs import store
 from runs.api.authentication import CHALLENGE
 from runs.api.faults import InternalError, MethodNotAllowed, Placed, UnsupportedMediaType
 from runs.errors import (
@@ -52,7 +53,9 @@ log = logging.getLogger("runs.api")
 def answer(fault: Exception, context: Mapping[str, Any]) -> Response:
     """The response to anything that was raised while a request was answered."""
     error = _understood(fault, context.get("view"))
-    if error.http_status >= 500:
+    if store.is_away(fault):
+        log.warning("the database does not answer: %s", fault)
+    elif error.http_status >= 500:
         log.error("%s: %s", error.code, fault, exc_info=fault)
     status = _status(error, context)
     document = problem(error, status=status, document=getattr(context.get("view"), "document", ""))

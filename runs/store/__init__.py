@@ -35,6 +35,7 @@ from runs.store.committing import Writer, commit, insert_run
 from runs.store.connection import (
     LOST,
     disconnect,
+    is_away,
     is_connected,
     once_more_if_lost,
     own_connection,
@@ -227,6 +228,7 @@ __all__ = [
     "insert",
     "insert_run",
     "instances",
+    "is_away",
     "is_connected",
     "is_marked",
     "is_written",

@@ -100,6 +100,12 @@ def is_lost(error: Exception) -> bool:
     return isinstance(error, LOST) or not is_connected()
 
 
+def is_away(error: BaseException) -> bool:
+    """Whether the database is at fault rather than what it was asked: it is gone, full, or takes no writes since a failover."""
+    refused = isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)
+    return refused or isinstance(error, LOST)
+
+
 def persistently(work: Callable[[], Result]) -> Result:
     """Do a worker's write or read; if the connection is lost, connect again and repeat it.
 

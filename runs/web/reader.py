@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC
+from datetime import UTC, tzinfo
 from typing import Final
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone, translation
 from django.utils.cache import patch_vary_headers
+
+from runs import store
 
 Next = Callable[[HttpRequest], HttpResponse]
 
@@ -30,12 +32,18 @@ class Reader:
         if request.path_info.startswith(MACHINES):
             with translation.override(MACHINES_LANGUAGE):
                 return self.get_response(request)
-        person = request.user
-        chosen = person.language if person.is_authenticated else ""
-        clock = person.clock if person.is_authenticated else UTC
+        chosen, clock = self._wishes(request)
         language = chosen or translation.get_language_from_request(request)
         with timezone.override(clock), translation.override(language):
             response = self.get_response(request)
         if not chosen:
             patch_vary_headers(response, ["Accept-Language"])
         return response
+
+    def _wishes(self, request: HttpRequest) -> tuple[str, tzinfo]:
+        """Language and clock of whoever is signed in. While the database is away nobody is known, and the view says so."""
+        try:
+            person = request.user if request.user.is_authenticated else None
+        except store.LOST:
+            person = None
+        return (person.language, person.clock) if person else ("", UTC)

@@ -106,6 +106,7 @@
 
   document.addEventListener("htmx:sendError", () => say("no-answer"));
   document.addEventListener("htmx:timeout", () => say("too-slow"));
+  document.addEventListener("away", () => say("away"));
 
   document.addEventListener("htmx:beforeRequest", (event) => {
     const leaving = event.detail.elt.closest("[data-row]");
