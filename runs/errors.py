@@ -550,7 +550,7 @@ class ReasonRequired(Unprocessable):
 
 
 class Unavailable(HitlError):
-    """The database did not take the change; nothing was recorded."""
+    """The database is not available; try again in a moment. Look first whether a change was taken."""
 
     code = "database_error"
     http_status = 503

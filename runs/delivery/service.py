@@ -48,10 +48,14 @@ class Sender:
         self.under_way: dict[Future[Tried], tuple[Leased, Delivery]] = {}
         self.sent = self.beat_at = self.digest_at = 0.0
 
-    def run(self, stop: threading.Event, *, every: float = 1.0) -> None:
-        """Until `stop`; what is under way then is waited for."""
+    def run(
+        self, stop: threading.Event, *, every: float = 1.0, done: Callable[[], None] = lambda: None
+    ) -> None:
+        """Until `stop`; what is under way then is waited for. done: called after each round."""
         while not stop.is_set():
-            if not self.round():
+            taken = self.round()
+            done()
+            if not taken:
                 self._rest(stop, every)
         self.finish()
 

@@ -15,6 +15,8 @@ from typing import Final
 import redis.asyncio as redis
 from redis import RedisError
 
+from runs.absence import Absence
+
 AGAIN: Final = 1.0  # seconds between two tries to reach Redis
 
 log = logging.getLogger("runs.live")
@@ -29,6 +31,7 @@ class Hub:
         self.hears = False
         self._bells: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
+        self._absence = Absence(log, "open pages hear nothing from Redis")
 
     @contextmanager
     def listening(self, *keys: str) -> Iterator[asyncio.Event]:
@@ -62,13 +65,14 @@ class Hub:
                     await sub.subscribe(self.channel)
                     await self._listen(sub)
             except (RedisError, OSError) as error:
-                log.warning("open pages hear nothing from Redis: %s", type(error).__name__)
+                self._absence.note(type(error).__name__)
             finally:
                 self.hears = False
             await asyncio.sleep(AGAIN)
 
     async def _listen(self, sub: redis.client.PubSub) -> None:
         self.hears = True
+        self._absence.end()
         self.ring(*list(self._bells))  # what was said while nobody listened
         while self._bells:
             message = await sub.get_message(ignore_subscribe_messages=True, timeout=AGAIN)

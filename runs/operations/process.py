@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from runs import store, workflows
+from runs.absence import Absence
 from runs.errors import LateResult
 from runs.store import Held
 
@@ -116,6 +117,7 @@ class Worker:
     def _keep(self) -> None:
         every = settings.HITL_LEASE_SECONDS / 3
         next_beat = next_check = 0.0
+        absence = Absence(logger, "the lease keeper waits for the database")
         while not self._stop.is_set():
             try:
                 if time.monotonic() >= next_check:
@@ -127,8 +129,9 @@ class Worker:
                 if time.monotonic() >= self._look_at:
                     self._look()
                 self.keeper.listen(KEEPER_TICK)
+                absence.end()
             except (psycopg.Error, OSError) as error:
-                logger.warning("the lease keeper lost its connection: %s", error)
+                absence.note(error)
                 self._start_over()
                 next_beat = 0.0
             except Exception:

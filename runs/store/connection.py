@@ -25,12 +25,19 @@ from django.db import (
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from runs.absence import Absence
 from runs.errors import (
     Busy,
     HitlError,
     Unavailable,
 )
 
+AWAY: Final = (
+    "08",
+    "53",
+    "57P",
+    "25006",
+)  # what the codes begin with: no connection, no room, ended, read-only
 LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -101,9 +108,11 @@ def is_lost(error: Exception) -> bool:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the database is at fault rather than what it was asked: it is gone, full, or takes no writes since a failover."""
-    refused = isinstance(error.__cause__, psycopg.errors.ReadOnlySqlTransaction)
-    return refused or isinstance(error, LOST)
+    """Whether the database is at fault rather than what it was asked: it is gone, full, or takes no writes since a failover.
+    Not that a lock or a statement took too long."""
+    cause = error.__cause__ if isinstance(error, Error) else error
+    state = getattr(cause, "sqlstate", None)
+    return state.startswith(AWAY) if state else isinstance(error, LOST)
 
 
 def persistently(work: Callable[[], Result]) -> Result:
@@ -114,18 +123,24 @@ def persistently(work: Callable[[], Result]) -> Result:
     without it nobody else can do the step either. One that answers, and refuses for as long as a lease, is believed.
     """
     refused_since: float | None = None
+    absence: Absence | None = None
     pause = 0.05
     while True:
         try:
-            return work()
+            result = work()
         except (DatabaseError, *LOST) as error:
             # From the first refusal on: the work itself may have taken long, or the process have been frozen in it.
             refused_since = refused_since or time.monotonic()
             patience = settings.HITL_LEASE_SECONDS - (time.monotonic() - refused_since)
             if connection.in_atomic_block or not is_lost(error) or patience <= 0:
                 raise
-            logger.warning("the database did not answer, the write is repeated: %s", error)
+            absence = absence or Absence(logger, "a write is repeated until the database answers")
+            absence.note(error)
             connection.close()
+        else:
+            if absence is not None:
+                absence.end()
+            return result
         time.sleep(pause)
         pause = min(1.0, pause * 2)
         if not _answers():

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
 from runs import store
+from runs.absence import Absence
 from runs.delivery import Sender
 from runs.management.base import seconds
 
@@ -31,16 +32,16 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        sender = Sender()
+        sender, absence = Sender(), Absence(logger, "the sender waits for the database")
         while not stop.is_set():
             try:
                 if once:
                     sender.round()
                     stop.set()
-                sender.run(stop, every=every)
+                sender.run(stop, every=every, done=absence.end)
             except (psycopg.Error, DatabaseError) as error:
                 # The database is away. What is under way goes on; what came of it is written down when it is back.
-                logger.warning("the sender waits for the database: %s", error)
+                absence.note(error)
                 store.disconnect()
                 stop.wait(every)
         sender.close()

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterator
 from uuid import uuid4
 
+import psycopg
 import pytest
-from django.db import connection
+from django.db import Error, OperationalError, connection
 from django.test import Client, override_settings
 
 from hitl.embedded import free_port
@@ -57,3 +58,31 @@ def test_an_outage_is_a_line_and_no_traceback(
         assert away.get(path, headers={"Authorization": "Bearer hitl_x"}).status_code == 503
     assert [record.exc_info for record in caplog.records if record.exc_info] == []
     assert sum("the database does not answer" in record.getMessage() for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("cause", "away"),
+    [
+        (psycopg.OperationalError, True),  # the server says nothing: it is not there
+        (psycopg.errors.AdminShutdown, True),
+        (psycopg.errors.CannotConnectNow, True),
+        (psycopg.errors.TooManyConnections, True),
+        (psycopg.errors.DiskFull, True),
+        (psycopg.errors.ReadOnlySqlTransaction, True),
+        (psycopg.errors.LockNotAvailable, False),
+        (psycopg.errors.QueryCanceled, False),
+        (psycopg.errors.DeadlockDetected, False),
+        (psycopg.errors.UniqueViolation, False),
+    ],
+)
+def test_a_database_that_is_away_is_told_from_one_that_refuses(
+    cause: type[psycopg.Error], away: bool
+) -> None:
+    """As Django raises it, and as psycopg does."""
+    raised = OperationalError("as Django says it") if issubclass(cause, psycopg.OperationalError) else Error()
+    raised.__cause__ = cause("as Postgres says it")
+    assert (store.is_away(raised), store.is_away(raised.__cause__)) == (away, away)
+
+
+def test_a_fault_of_the_program_is_no_outage() -> None:
+    assert not store.is_away(ValueError("x"))
