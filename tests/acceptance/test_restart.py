@@ -65,10 +65,22 @@ def _kill_and_see(own: OwnServers, site: Site) -> None:
     site.at_gate(f"{name}-middle")
     own.kill_postgres()
     assert site.as_("olga").get(f"/runs/{run_id}").status_code == 503
+    signed_in = {"Cookie": "hitl_session=of-somebody"}
+    page = site.stack.http.get("/inbox/", headers=signed_in)
+    assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
+    assert "The database does not answer" in page.text
     site.ledger.open(f"{name}-middle")
     until(lambda: site.ledger.count(name=name, step="after") == 1, what="the body is done, and cannot commit")
+    waiting = {"sweeper": "the sweeper waits", "w1": "the lease keeper waits", "w2": "the lease keeper waits"}
+    until(lambda: all(site.stack.log(who).count(words) for who, words in waiting.items()), what="all wait")
     own.start_again()
     site.wait(run_id)
+    over = {who: f"{words} for the database no longer" for who, words in waiting.items()}
+    until(lambda: all(site.stack.log(who).count(words) for who, words in over.items()), what="all go on")
+    assert all(site.stack.log(who).count(f"{words} for") == 2 for who, words in waiting.items())
+    assert (
+        site.stack.http.get("/inbox/", headers=signed_in).headers["Location"] == "/sign-in/?next=%2Finbox%2F"
+    )
     assert [site.ledger.count(name=name, step=step) for step in ("before", "start", "end", "after")] == [
         1
     ] * 4
