@@ -169,10 +169,12 @@ def _answers() -> bool:
 
 
 def own_connection() -> psycopg.Connection[Any]:
-    """A connection beside Django's, to the same database, in autocommit."""
+    """A connection beside Django's, to the same database, in autocommit. Behind a pooler that keeps no prepared statements it
+    makes none: by its name another client's would be run."""
     known = ("host", "port", "user", "password", "dbname", "options", "sslmode", "sslrootcert", "passfile")
     parameters = {k: v for k, v in connections["default"].get_connection_params().items() if k in known}
-    return psycopg.connect(**parameters, autocommit=True, connect_timeout=5)
+    prepares: dict[str, Any] = {} if settings.HITL_PREPARE else {"prepare_threshold": None}
+    return psycopg.connect(**parameters, **prepares, autocommit=True, connect_timeout=5)
 
 
 def disconnect() -> None:

@@ -15,6 +15,7 @@ here, as psycopg does after a ROLLBACK.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import select
 import uuid
@@ -34,9 +35,11 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
+from runs.absence import Absence
 from runs.sql import statement
 from runs.store.connection import plan_by_keys
 
+logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=models.Model)
 LONGEST_NAME: Final = 63  # bytes; the server cuts off what is longer
 _BYTES: Final[frozenset[type]] = frozenset([bytes, bytearray, memoryview, psycopg.Binary])
@@ -80,6 +83,10 @@ class _Known:
         return self.adapter.load_rows(0, result.ntuples, tuple)
 
 
+_pooled: Final = Absence(
+    logger,
+    "statements do not stay with their connection; behind a pooler that keeps none, set HITL_PREPARE=false",
+)
 _known: WeakKeyDictionary[psycopg.Connection[Any], _Known] = WeakKeyDictionary()
 _kept: dict[str, str] = {}  # texts of this process, by name; those of files are in runs/sql
 
@@ -265,7 +272,11 @@ def _prepare(raw: psycopg.Connection[Any], here: _Known, message: _Message) -> b
     if not settings.HITL_PREPARE:
         return False
     if message.name not in here.names:
-        _checked(raw.pgconn.prepare(_label(message.name), _numbered(message.name)))
+        try:
+            _checked(raw.pgconn.prepare(_label(message.name), _numbered(message.name)))
+        except psycopg.errors.DuplicatePreparedStatement as error:
+            _pooled.note(error)
+            raise
         here.names.add(message.name)
     return True
 
@@ -274,6 +285,7 @@ def _may_be_sent_again(raw: psycopg.Connection[Any], here: _Known) -> bool:
     """Somebody let go of all that was prepared. Of a single statement, or of a transaction that could not begin, nothing was
     done; one that had begun is over."""
     here.names.clear()
+    _pooled.note("one that was prepared here is gone")
     return raw.pgconn.transaction_status != TransactionStatus.INERROR
 
 

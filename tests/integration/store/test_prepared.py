@@ -167,3 +167,16 @@ def test_a_worker_that_has_lost_its_connection_while_it_had_nothing_to_do_takes_
     operations.advance(run_id=run.pk, branch=1, address=step.address)
     step.refresh_from_db()
     assert step.status == "completed"
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_a_connection_beside_djangos_prepares_only_where_it_may(
+    house: House, settings: Any, prepared: bool
+) -> None:
+    """Behind a pooler that hands out its connections by transaction, a name may be that of somebody else's statement."""
+    settings.HITL_PREPARE = prepared
+    with store.own_connection() as own:
+        for _ in range(10):
+            own.execute("SELECT %s::int", [1])
+        kept = own.execute("SELECT count(*) FROM pg_prepared_statements").fetchone()
+    assert kept == (int(prepared),)
