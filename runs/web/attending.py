@@ -45,7 +45,8 @@ def _attend_page(request: Request, approval_id: UUID, *, error: HitlError | None
         "may_decide": policies.can_decide(request.actor, approval.run, approval),
         "others": others,
         "snoozes": SNOOZES,
-        "typed": {name: request.POST.get(name, "") for name in ("reason", "to", "due_at", "hours")},
+        "typed": {name: request.POST.get(name, "") for name in ("to", "due_at")},
+        "reasons": {request.POST.get("do", ""): request.POST.get("reason", "")},
     }
     return draw(request, "inbox/attend.html", shown, error)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpResponse
@@ -12,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from runs import operations, sights, store
-from runs.errors import BadRequest
+from runs.errors import BadRequest, HitlError
 from runs.models import Approval
 from runs.operations import Together
 from runs.templatetags import words
@@ -21,8 +20,10 @@ from runs.web.door import Request, identity, number, see_other
 from runs.web.sheet import Done, forms
 
 
-def _back(request: Request, **_: Any) -> HttpResponse:
-    """The address is that of a form; whoever reloads it is led to the list."""
+def _back(request: Request, error: HitlError | None = None) -> HttpResponse:
+    """The address is that of a form; whoever reloads it is led to the list. A refusal has a page that only says why."""
+    if error:
+        raise error
     return see_other(_url(request))
 
 

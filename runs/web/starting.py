@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 
 from runs import operations, policies, workflows
 from runs.engine import Workflow, canonical
-from runs.errors import BadRequest, HitlError, InvalidJson, Problem
+from runs.errors import BadRequest, HitlError, InvalidJson, Problem, Told, UnknownVersion
 from runs.operations import Idempotency
 from runs.templatetags import words
 from runs.web import editing, fields, filling, once, pointing
@@ -41,7 +41,8 @@ def _start_page(
     request: Request, name: str, *, post: Post | None = None, error: HitlError | None = None
 ) -> HttpResponse:
     post = texts(request) if post is None else post
-    flow = _flow(name, post.get("version") or request.GET.get("version", ""))
+    gone = isinstance(error, UnknownVersion)
+    flow = _flow(name, "" if gone else post.get("version") or request.GET.get("version", ""))
     told = isinstance(error, BadRequest) and not isinstance(
         error, InvalidJson
     )  # of what stands beside the input
@@ -68,10 +69,10 @@ def start(request: Request, name: str) -> HttpResponse:
     if request.method != "POST":
         return _start_page(request, name)
     post = texts(request)
+    flow = _flow_sent(name, post.get("version", ""))
     anew = editing.drawn_anew(post)
     if anew is not None:
         return _start_page(request, name, post=anew)
-    flow = _flow(name, post.get("version", ""))
     typed = _typed(flow, post)
     if typed.problems:
         first = typed.problems[0].message
@@ -98,6 +99,20 @@ def start(request: Request, name: str) -> HttpResponse:
 
 def _flow(name: str, version: str) -> Workflow:
     return workflows.get(name, version or None)
+
+
+def _flow_sent(name: str, version: str) -> Workflow:
+    """A version may go while its form is being filled in: what was typed then stands in the form of the newest."""
+    newest = _flow(name, "")
+    found = workflows.find(name, version) if version else newest
+    if found is None:
+        raise UnknownVersion(
+            Told(
+                "Version {version} is here no more. This is the form of the newest: look at it and send it.",
+                version=version,
+            )
+        )
+    return found
 
 
 # ---- the input

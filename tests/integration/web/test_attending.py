@@ -70,6 +70,20 @@ def test_the_page_of_its_work_gives_snoozes_and_extends(
     assert [kinds.count(f"approval_{kind}") for kind in ("assigned", "snoozed", "extended")] == [1, 2, 1]
 
 
+@pytest.mark.parametrize(
+    ("do", "field"),
+    [("give", 'id="note" name="reason"'), ("extend", 'id="why-extend" name="reason"')],
+)
+def test_the_reason_of_a_refusal_stays_in_its_form_and_in_no_other(
+    house: House, parked: Approval, client_of: ClientOf, do: str, field: str
+) -> None:
+    sent = {"do": do, "to": "nobody", "due_at": "soon", "reason": "as agreed"}
+    refused = client_of(house.frida).post(f"/inbox/{parked.pk}/attend/", sent)
+    assert refused.status_code == 422
+    [kept] = re.findall(r'<input [^>]*value="as agreed"', refused.content.decode())
+    assert field in kept
+
+
 def test_operators_see_what_nobody_can_answer(house: House, define: Define, client_of: ClientOf) -> None:
     pay_flow(define("pays"), reviewers=["nowhere"])
     _, approval = house.parked("pays", x=1)
@@ -128,7 +142,8 @@ def test_several_of_the_list_are_claimed_snoozed_and_released(
     assert not any(one in text(frida, "/inbox/") for one in ids)
     assert frida.post(several, {"only": ids[:1], "snooze": "0"}).status_code == 303
     assert ids[0] in text(frida, "/inbox/")
-    assert frida.post(several, {"do": "assign"}).status_code == 400
+    nothing = frida.post(several, {"do": "assign"})
+    assert (nothing.status_code, b"Choose approvals first." in nothing.content) == (400, True)
     assert frida.post(several, {"only": ids, "do": "decide"})["Location"].startswith("/inbox/together/?only=")
     assert frida.get(several)["Location"] == "/inbox/?view=open"
 

@@ -141,6 +141,17 @@ def test_what_is_wrong_stands_in_its_place_and_nothing_typed_is_lost(
     assert shop.post(PAGE, right).status_code == 303
 
 
+def test_a_version_that_went_meanwhile_costs_nothing_that_was_typed(shop: Client) -> None:
+    told = {**hidden(shop.get(PAGE)), "arg:0:/customer": "Ada", "labels": "shop=berlin", "version": "0"}
+    page = shop.post(PAGE, told)
+    text = page.content.decode()
+    assert (page.status_code, Run.objects.count()) == (409, 0)
+    assert "Version 0 is here no more" in text
+    assert 'value="Ada"' in text
+    assert "shop=berlin" in text
+    assert shop.post(PAGE, {**told, **hidden(page), "version": "1"}).status_code == 303
+
+
 def test_sent_twice_it_starts_one_run(shop: Client) -> None:
     told = {**hidden(shop.get(PAGE)), "arg:0:/customer": "Ada"}
     first, second = shop.post(PAGE, told), shop.post(PAGE, told)
