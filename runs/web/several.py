@@ -15,6 +15,7 @@ from runs.errors import BadRequest, HitlError
 from runs.models import Approval
 from runs.operations import Together
 from runs.templatetags import words
+from runs.tongue import said as told
 from runs.web import inbox
 from runs.web.door import Request, identity, number, see_other
 from runs.web.sheet import Done, forms
@@ -68,7 +69,10 @@ def _said(do: str, until: datetime | None, count: int) -> str:
 
 
 def _told(request: Request, done: Together, said: str, url: str) -> HttpResponse:
-    rows = [{"item": item, "approval": _seen(request, item.approval)} for item in done.items]
+    rows = [
+        {"why": told(item.error.detail) if item.error else "", "approval": _seen(request, item.approval)}
+        for item in done.items
+    ]
     refused = len(done.refused)
     page = {"said": said, "rows": rows, "done": len(rows) - refused, "refused": refused, "back": url}
     return render(request, "inbox/several_done.html", {"page": page, "now": store.now()})

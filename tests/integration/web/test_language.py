@@ -147,6 +147,16 @@ def test_why_one_of_many_is_refused_is_told_in_the_language_too(
     assert "has not come" not in page
 
 
+def test_why_one_of_several_was_not_claimed_is_told_in_the_language_too(
+    house: House, approval: Approval, client_of: ClientOf
+) -> None:
+    User.objects.filter(pk=house.felix.user.pk).update(language="de")
+    claim = {"only": [str(approval.pk)], "do": "assign"}
+    assert client_of(house.frida).post("/inbox/several/", claim).status_code == 303
+    page = client_of(house.felix).post("/inbox/several/", claim).content.decode()
+    assert "frida arbeitet daran; mit einem Grund übernehmen." in page
+
+
 def test_programs_are_answered_in_english_whoever_asks(house: House, client_of: ClientOf) -> None:
     client, german = client_of(house.frida), {"Accept-Language": "de"}
     before = client.get("/api/v1/runs/00000000-0000-4000-8000-000000000000").content
