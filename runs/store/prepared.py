@@ -306,6 +306,7 @@ def _answers(sent: PGconn, batch: Sequence[_Message]) -> list[PGresult]:
             else:
                 sent.send_query_params(_numbered(name), given, None, formats, Format.BINARY)
         sent.pipeline_sync()
+        _flush(sent)
         results = [_next(sent) for _ in batch]
         _wait(sent)
         sent.get_result()  # the mark at the end
@@ -316,13 +317,27 @@ def _answers(sent: PGconn, batch: Sequence[_Message]) -> list[PGresult]:
     return results
 
 
+def _flush(sent: PGconn) -> None:
+    """Send all that libpq could not send at once: megabytes are more than a socket takes. Answers are taken in meanwhile, or
+    each side would wait for the other."""
+    while sent.flush():
+        if _ready(sent, select.POLLIN | select.POLLOUT) & select.POLLIN:
+            sent.consume_input()
+
+
 def _wait(sent: PGconn) -> None:
-    """Until there is an answer; outside of Python's own lock, so that threads that renew leases and watch bodies go on."""
+    """Until there is an answer."""
     while sent.is_busy():
-        arrived = select.poll()
-        arrived.register(sent.socket, select.POLLIN)
-        arrived.poll()
+        _ready(sent, select.POLLIN)
         sent.consume_input()
+
+
+def _ready(sent: PGconn, events: int) -> int:
+    """What the socket is ready for. Waited for outside of Python's own lock: threads that renew leases and watch bodies go on."""
+    sockets = select.poll()
+    sockets.register(sent.socket, events)
+    [(_, found)] = sockets.poll()
+    return found
 
 
 def _next(sent: PGconn) -> PGresult:

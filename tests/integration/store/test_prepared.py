@@ -132,6 +132,17 @@ def test_what_was_left_when_all_is_given_up_is_not_sent(person: User) -> None:
         assert names() == ["wire"]
 
 
+def test_what_is_longer_than_a_socket_takes_at_once_arrives(person: User) -> None:
+    """In both directions: the server answers the first before it has read the last."""
+    keep("wire echo", "SELECT %(text)s::text")
+    megabytes = "x" * 20_000_000
+    with transaction.atomic(), together():
+        rename("wire", "wire 1")
+        found = ask_all(*[("wire echo", {"text": megabytes})] * 3)
+    assert [len(text) for [(text,)] in found] == [len(megabytes)] * 3
+    assert names() == ["wire 1"]
+
+
 def test_whoever_lets_go_of_all_that_was_prepared_is_not_noticed(person: User) -> None:
     with transaction.atomic():
         ask_all(("wire names", {}), ("now", {}))
