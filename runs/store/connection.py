@@ -38,6 +38,12 @@ AWAY: Final = (
     "57P",
     "25006",
 )  # what the codes begin with: no connection, no room, ended, read-only
+ENDED: Final = (
+    "08",
+    "57P",
+    "25P03",
+    "25P04",
+)  # a session that the server has ended; by then there may be another
 LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -104,15 +110,20 @@ def is_connected() -> bool:
 
 def is_lost(error: Exception) -> bool:
     """Whether an error means that the connection is gone, however the server put it, or that it is worth another try."""
-    return isinstance(error, LOST) or not is_connected()
+    return isinstance(error, LOST) or _state_of(error).startswith(ENDED) or not is_connected()
 
 
 def is_away(error: BaseException) -> bool:
     """Whether the database is at fault rather than what it was asked: it is gone, full, or takes no writes since a failover.
     Not that a lock or a statement took too long."""
-    cause = error.__cause__ if isinstance(error, Error) else error
-    state = getattr(cause, "sqlstate", None)
+    state = _state_of(error)
     return state.startswith(AWAY) if state else isinstance(error, LOST)
+
+
+def _state_of(error: BaseException) -> str:
+    """The server's code of an error, as psycopg or as Django raises it; empty if it is none of the server's."""
+    cause = error.__cause__ if isinstance(error, Error) else error
+    return getattr(cause, "sqlstate", None) or ""
 
 
 def persistently(work: Callable[[], Result]) -> Result:

@@ -14,6 +14,7 @@ from runs import operations, store
 from runs.models import Project, Step, User
 from runs.store.prepared import ask, ask_all, keep, leave, together
 from tests.integration.store.conftest import Define, House, pay_flow
+from tests.kit.waiting import until
 from tests.kit.wire import watched
 
 NAMES = "SELECT username FROM runs_user WHERE username LIKE 'wire%%' ORDER BY username"
@@ -166,6 +167,34 @@ def test_a_connection_that_is_lost_among_them_is_told_and_replaced(person: User)
         ask_all(("wire names", {}), ("now", {}))
     connection.close_if_unusable_or_obsolete()
     assert names() == ["wire"]
+
+
+@pytest.mark.parametrize("goes_on", [next_question, next_query, lambda: None])
+def test_a_session_that_was_idle_for_too_long_in_its_transaction_is_lost_like_any_other(
+    person: User, goes_on: Callable[[], None]
+) -> None:
+    """A process that was frozen: the server has ended its session, and says so in answer to whatever comes next."""
+    tries: list[int] = []
+
+    def write() -> list[str]:
+        with transaction.atomic(), together():
+            tries.append(connection.connection.info.backend_pid)
+            rename("wire", "wire 1")
+            found = names()
+            if len(tries) == 1:
+                with connection.cursor() as cursor:
+                    cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '20ms'")
+                until(lambda: not is_alive(tries[0]), what="the server ends the session")
+            goes_on()
+            return found
+
+    assert store.persistently(write) == ["wire 1"]
+    assert (len(set(tries)), names()) == (2, ["wire 1"])
+
+
+def is_alive(pid: int) -> bool:
+    with store.own_connection() as other:
+        return other.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [pid]).rowcount == 1
 
 
 def test_a_worker_that_has_lost_its_connection_while_it_had_nothing_to_do_takes_the_step(
