@@ -261,9 +261,18 @@ def csrf_failure(request: Request, reason: str = "") -> HttpResponse:
     try:
         match = resolve(request.path_info)
         enter(request)
-        return answer_refusal(request, SessionRenewed(), _refused_of(match), match.kwargs)
+        return answer_refusal(request, _why_not_sent(request), _refused_of(match), match.kwargs)
     except (HitlError, Resolver404):
         return error_page(request, SessionRenewed())
+
+
+def _why_not_sent(request: Request) -> HitlError:
+    """The page is shown again for who is signed in now: to whom it was not made for, that is said first."""
+    try:
+        once.check_user(request)
+    except UserChanged as changed:
+        return changed
+    return SessionRenewed()
 
 
 def _refused_of(match: ResolverMatch) -> Refused | None:
