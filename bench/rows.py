@@ -24,9 +24,7 @@ from tests.kit.waiting import until
 
 PEERS: Final = ("langgraph", "absurd", "dbos")
 PATIENCE: Final = 120.0  # seconds; only a measurement that fails waits so long
-WARM: Final = (
-    6  # decisions before the first that counts: Postgres plans a statement anew for its first five uses
-)
+WARM: Final = 6  # decisions before the first that counts: a statement is planned anew for its first five uses
 RTT: Final = 0.0023  # seconds that the far database is away
 RAW: Final = (
     "CREATE TABLE IF NOT EXISTS raw (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, payload jsonb)"

@@ -6,7 +6,7 @@ so a decision names exactly what was on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -18,7 +18,7 @@ from runs.engine import canonical
 from runs.engine.canonical import Json
 from runs.engine.patch import difference, pointer
 from runs.engine.schema import TOO_SLOW, check_schema, fault, validate
-from runs.engine.stages import Stage, VoteFact, listed, standing
+from runs.engine.stages import Stage, VoteFact, listed, several, standing
 from runs.engine.state import is_model, storable
 from runs.engine.workflow import DECISIONS, RISKS, Action, ApprovalOptions, Ask, Effect, Way, due_of
 from runs.errors import (
@@ -156,9 +156,9 @@ def _mapping(value: Any, what: str, of: str, *, path: str) -> Mapping[Any, Any]:
     return value
 
 
-def _texts(value: Any, what: str, *, path: str) -> list[str]:
+def _texts(value: Any, what: str, *, path: str) -> tuple[str, ...]:
     """Texts, or a single one."""
-    told = [value] if isinstance(value, str) else list(value) if isinstance(value, Iterable) else None
+    told = several(value)
     if told is None or not all(isinstance(one, str) for one in told):
         raise SchemaViolation(f"{what}: a list of texts is needed, not {value!r:.100}.", path=path)
     return told
@@ -227,7 +227,7 @@ def _schema_problems(args: Json, schema: Json) -> tuple[list[Problem], str]:
 
 def _allowed(action: Action, *, editable: bool, may_respond: bool) -> list[Json]:
     given = DEFAULT_ALLOWED if action.allowed is None else action.allowed
-    told = _texts(given, f"allowed of {action.tool!r}", path="/allowed")
+    told = list(_texts(given, f"allowed of {action.tool!r}", path="/allowed"))
     unknown = [answer for answer in told if answer not in DECISIONS]
     if unknown:
         raise SchemaViolation(

@@ -21,13 +21,19 @@ from runs.errors import WorkflowError
 PERSON: Final = "user:"  # before the name of one person among reviewers
 
 
-def listed(value: Any, *, where: str, what: str) -> tuple[Any, ...]:
-    """What an author gave as a list, or as the only text of one. Raises `WorkflowError`."""
+def several(value: Any) -> tuple[Any, ...] | None:
+    """What an author gave as a list, or as the only text of one; None is neither."""
     if isinstance(value, str):
         return (value,)
-    if not isinstance(value, Iterable):
+    return tuple(value) if isinstance(value, Iterable) else None
+
+
+def listed(value: Any, *, where: str, what: str) -> tuple[Any, ...]:
+    """The same, of what has to be one. Raises `WorkflowError`."""
+    found = several(value)
+    if found is None:
         raise WorkflowError(f"{where}: {what} is a list, not {value!r:.100}.")
-    return tuple(value)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Final
 import redis.asyncio as redis
 from redis import RedisError
 
-from runs.absence import Absence
+from runs.trouble import Trouble
 
 AGAIN: Final = 1.0  # seconds between two tries to reach Redis
 
@@ -31,7 +31,7 @@ class Hub:
         self.hears = False
         self._bells: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
-        self._absence = Absence(log, "open pages hear nothing from Redis")
+        self._trouble = Trouble(log, "open pages hear nothing from Redis")
 
     @contextmanager
     def listening(self, *keys: str) -> Iterator[asyncio.Event]:
@@ -65,14 +65,14 @@ class Hub:
                     await sub.subscribe(self.channel)
                     await self._listen(sub)
             except (RedisError, OSError) as error:
-                self._absence.note(type(error).__name__)
+                self._trouble.note(type(error).__name__)
             finally:
                 self.hears = False
             await asyncio.sleep(AGAIN)
 
     async def _listen(self, sub: redis.client.PubSub) -> None:
         self.hears = True
-        self._absence.end()
+        self._trouble.end()
         self.ring(*list(self._bells))  # what was said while nobody listened
         while self._bells:
             message = await sub.get_message(ignore_subscribe_messages=True, timeout=AGAIN)

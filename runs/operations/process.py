@@ -18,9 +18,9 @@ from django.conf import settings
 from django.db import DatabaseError
 
 from runs import store, workflows
-from runs.absence import Absence
 from runs.errors import LateResult
 from runs.store import Held
+from runs.trouble import Trouble
 
 CHECK_EVERY: Final = 0.5  # seconds between two looks whether what runs here is still ours
 KEEPER_TICK: Final = 0.25  # seconds after which the keeper sees that it is to stop
@@ -117,7 +117,7 @@ class Worker:
     def _keep(self) -> None:
         every = settings.HITL_LEASE_SECONDS / 3
         next_beat = next_check = 0.0
-        absence = Absence(logger, "the lease keeper waits for the database")
+        trouble = Trouble(logger, "the lease keeper waits for the database")
         while not self._stop.is_set():
             try:
                 if time.monotonic() >= next_check:
@@ -129,9 +129,9 @@ class Worker:
                 if time.monotonic() >= self._look_at:
                     self._look()
                 self.keeper.listen(KEEPER_TICK)
-                absence.end()
+                trouble.end()
             except (psycopg.Error, OSError) as error:
-                absence.note(error)
+                trouble.note(error)
                 self._start_over()
                 next_beat = 0.0
             except Exception:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -25,7 +24,7 @@ from runs.models import (
 )
 from runs.store.clock import now
 from runs.store.prepared import ask, ask_all, read_as
-from runs.store.reading import lock_run, lock_run_with, position_in, read_position
+from runs.store.reading import lock_run, lock_run_with, position_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +72,20 @@ def claim(
             return None  # it drains after a failure: nothing new begins
         if run.limited and run.admitted_at is None:
             return None  # it stands in line
-        taken, position = _take_step(run, address, worker, items=False)
-        if taken is None and (item := _with_room(run, address)):
-            taken, position = _take_step(run, item, worker, items=True)
+        told = _of_claim(run, address, worker, items=False)
+        rows, points = ask_all(("claim_step", told), ("read_positions", {"run": run.pk, "nos": [run.head]}))
+        taken = _taken(run, told, rows)
+        if taken is None and (item := _with_room(run, address, points)):
+            taken = take_step(run, item, worker)
         if taken is None:
             return None
         held, its_branch = taken
-        return Claimed(held, run, position(), its_branch)
+        return Claimed(held, run, position_in(points, run.pk, run.head), its_branch)
 
 
-def _with_room(run: Run, address: str) -> str | None:
+def _with_room(run: Run, address: str, points: Sequence[Any]) -> str | None:
     """The step to take for a hint of an item: of its fan-out the lowest that is ready, if there is room for one more. None for
-    what is no item.
+    what is no item. points: the rows of the run's position.
     """
     lane = (
         Step.objects.filter(run=run, branch=run.branch, address=address)
@@ -99,24 +100,15 @@ def _with_room(run: Run, address: str) -> str | None:
     if not ready:
         return None  # a late hint: the fan-out may be over
     executing = items.filter(status=StepStatus.EXECUTING).count()
-    if executing >= at.lane_at(read_position(run.pk, run.head), outer)["fan"]["at_once"]:
+    if executing >= at.lane_at(position_in(points, run.pk, run.head), outer)["fan"]["at_once"]:
         return None
     return min(ready, key=lambda row: int(row[0].partition("#")[2]))[1]
 
 
 def take_step(run: Run, address: str, worker: int) -> tuple[Held, Branch] | None:
-    """Put a ready step of a locked run under a lease; a queued run begins with it."""
+    """Put a ready step of a locked run under a lease, also one in the lane of an item; a queued run begins with it."""
     told = _of_claim(run, address, worker, items=True)
     return _taken(run, told, ask("claim_step", told))
-
-
-def _take_step(
-    run: Run, address: str, worker: int, *, items: bool
-) -> tuple[tuple[Held, Branch] | None, Callable[[], dict[str, Any]]]:
-    """The same, and what reads the run's position, whose rows came along. items: also a step in the lane of an item."""
-    told = _of_claim(run, address, worker, items=items)
-    rows, points = ask_all(("claim_step", told), ("read_positions", {"run": run.pk, "nos": [run.head]}))
-    return _taken(run, told, rows), partial(position_in, points, run.pk, run.head)
 
 
 def _of_claim(run: Run, address: str, worker: int, *, items: bool) -> dict[str, Any]:

@@ -25,25 +25,17 @@ from django.db import (
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from runs.absence import Absence
 from runs.errors import (
     Busy,
     HitlError,
     Unavailable,
 )
+from runs.trouble import Trouble
 
-AWAY: Final = (
-    "08",
-    "53",
-    "57P",
-    "25006",
-)  # what the codes begin with: no connection, no room, ended, read-only
-ENDED: Final = (
-    "08",
-    "57P",
-    "25P03",
-    "25P04",
-)  # a session that the server has ended; by then there may be another
+# What the codes of errors begin with. AWAY: no connection, no room, ended, read-only. ENDED: the server has ended the session;
+# by the time that is known there may be another.
+AWAY: Final = ("08", "53", "57P", "25006")
+ENDED: Final = ("08", "57P", "25P03", "25P04")
 LOST: Final = (OperationalError, InterfaceError, psycopg.OperationalError, psycopg.InterfaceError)
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -116,6 +108,8 @@ def is_lost(error: Exception) -> bool:
 def is_away(error: BaseException) -> bool:
     """Whether the database is at fault rather than what it was asked: it is gone, full, or takes no writes since a failover.
     Not that a lock or a statement took too long."""
+    if isinstance(error, Unavailable) and error.__cause__ is not None:  # as a verb has put it
+        error = error.__cause__
     state = _state_of(error)
     return state.startswith(AWAY) if state else isinstance(error, LOST)
 
@@ -134,7 +128,7 @@ def persistently(work: Callable[[], Result]) -> Result:
     without it nobody else can do the step either. One that answers, and refuses for as long as a lease, is believed.
     """
     refused_since: float | None = None
-    absence: Absence | None = None
+    trouble: Trouble | None = None
     pause = 0.05
     while True:
         try:
@@ -145,12 +139,12 @@ def persistently(work: Callable[[], Result]) -> Result:
             patience = settings.HITL_LEASE_SECONDS - (time.monotonic() - refused_since)
             if connection.in_atomic_block or not is_lost(error) or patience <= 0:
                 raise
-            absence = absence or Absence(logger, "a write is repeated until the database answers")
-            absence.note(error)
+            trouble = trouble or Trouble(logger, "a write is repeated until the database answers")
+            trouble.note(error)
             connection.close()
         else:
-            if absence is not None:
-                absence.end()
+            if trouble is not None:
+                trouble.end()
             return result
         time.sleep(pause)
         pause = min(1.0, pause * 2)

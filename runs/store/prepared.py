@@ -35,9 +35,9 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from runs.absence import Absence
 from runs.sql import statement
 from runs.store.connection import plan_by_keys
+from runs.trouble import Trouble
 
 logger = logging.getLogger(__name__)
 M = TypeVar("M", bound=models.Model)
@@ -83,7 +83,7 @@ class _Known:
         return self.adapter.load_rows(0, result.ntuples, tuple)
 
 
-_pooled: Final = Absence(
+_pooled: Final = Trouble(
     logger,
     "statements do not stay with their connection; behind a pooler that keeps none, set HITL_PREPARE=false",
 )
@@ -200,12 +200,12 @@ def run_prepared(name: str, parameters: Mapping[str, Any]) -> tuple[Any, ...] | 
 
     Raises `psycopg.Error`.
     """
-    here = connections[DEFAULT_DB_ALIAS]  # looked up once: it is another one in each thread
-    here.ensure_connection()
-    raw: psycopg.Connection[Any] = here.connection
+    mine = connections[DEFAULT_DB_ALIAS]  # looked up once: it is another one in each thread
+    mine.ensure_connection()
+    raw: psycopg.Connection[Any] = mine.connection
     plan_by_keys(raw)
-    known = _of(raw)
-    return next(iter(known.rows(_asked(raw, known, known.write(name, parameters)))), None)
+    here = _of(raw)
+    return next(iter(here.rows(_asked(raw, here, here.write(name, parameters)))), None)
 
 
 def _written(

@@ -42,6 +42,7 @@ from runs.store.weights import PATCH_OVERHEAD, Weights
 FENCED: Final = "HL001"
 LOG_LINES: Final = 2_000  # of one run's nodes
 Row = tuple[Any, ...]
+Fenced = Callable[[str, dict[str, Any]], Row | None]  # runs a named statement; None where the fence says no
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,19 @@ def commit_step(
 
 def commit_call(held: Held, call: Call, *, ordinal: int) -> str:
     """Commit a call; its result as it is stored. Without one it is the time by the database's clock. Raises `LateResult`."""
-    parameters = _of_call(held, call, ordinal)
-    name = _commit_call_with_use() if call.used else "commit_call"
-    (result,) = _land(name, parameters, landed=partial(_landed_call, held, call))
+    (result,) = _land_call(held, call, ordinal)
     return str(result)
+
+
+def commit_file(held: Held, call: Call, file: File, *, content: Content, ordinal: int) -> None:
+    """Commit a call whose result refers to a file, and the row of that file, in one transaction. Raises `LateResult`,
+    `TooManyAttachments`."""
+    _land_call(held, call, ordinal, run=partial(_with_file, held, call, file, content))
+
+
+def _land_call(held: Held, call: Call, ordinal: int, *, run: Fenced | None = None) -> Row:
+    name = _commit_call_with_use() if call.used else "commit_call"
+    return _land(name, _of_call(held, call, ordinal), landed=partial(_landed_call, held, call), run=run)
 
 
 @cache
@@ -126,13 +136,6 @@ def _commit_call_with_use() -> str:
     call, last, line = statement("commit_call").rpartition("SELECT")
     keep("commit_call_with_use", f"{call}, {statement('commit_use')}\n{last}{line}")
     return "commit_call_with_use"
-
-
-def commit_file(held: Held, call: Call, file: File, *, content: Content, ordinal: int) -> None:
-    """Commit a call whose result refers to a file, and the row of that file, in one transaction. Raises `LateResult`,
-    `TooManyAttachments`."""
-    run = partial(_with_file, held, call, file, content)
-    _land("commit_call", _of_call(held, call, ordinal), landed=partial(_landed_call, held, call), run=run)
 
 
 def _with_file(
@@ -241,7 +244,7 @@ def _land(
     parameters: dict[str, Any],
     *,
     landed: Callable[[], Row | None],
-    run: Callable[[str, dict[str, Any]], Row | None] | None = None,
+    run: Fenced | None = None,
 ) -> Row:
     """Run a fenced statement until the database has answered. Raises `LateResult` if the fence says no.
 

@@ -57,7 +57,7 @@ TITLES: Final = Words(
         "nothing_to_run": "Nothing is left to run there",
         "already_terminal": "The run has already ended",
         "stale_version": "The run has moved on",
-        "database_error": "The database did not take it; nothing was recorded",
+        "database_error": "The database is not available",
         "link_refused": "This link is not yours to use",
         "link_spent": "This link leads nowhere any more",
         "busy": "Somebody is changing this run just now",

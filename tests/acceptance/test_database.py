@@ -96,7 +96,7 @@ def test_an_approval_whose_backend_is_ended_is_opened_once(site: Site) -> None:
     assert_invariants(site, run_id, expected=CONNECTION)
 
 
-def test_a_decision_whose_backend_is_ended_is_said_not_to_be_recorded(site: Site) -> None:
+def test_a_decision_whose_backend_is_ended_is_refused_and_can_be_made_again(site: Site) -> None:
     run_id = site.start("pair", name=fresh_name())
     approval = site.approval(run_id)
     with (

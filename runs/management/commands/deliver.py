@@ -10,9 +10,9 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError
 
 from runs import store
-from runs.absence import Absence
 from runs.delivery import Sender
 from runs.management.base import seconds
+from runs.trouble import Trouble
 
 logger = logging.getLogger("runs.deliver")
 
@@ -32,16 +32,16 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        sender, absence = Sender(), Absence(logger, "the sender waits for the database")
+        sender, trouble = Sender(), Trouble(logger, "the sender waits for the database")
         while not stop.is_set():
             try:
                 if once:
                     sender.round()
                     stop.set()
-                sender.run(stop, every=every, done=absence.end)
+                sender.run(stop, every=every, done=trouble.end)
             except (psycopg.Error, DatabaseError) as error:
                 # The database is away. What is under way goes on; what came of it is written down when it is back.
-                absence.note(error)
+                trouble.note(error)
                 store.disconnect()
                 stop.wait(every)
         sender.close()

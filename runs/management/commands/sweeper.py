@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
 from runs import operations, store
-from runs.absence import Absence
 from runs.management.base import seconds
+from runs.trouble import Trouble
 
 logger = logging.getLogger("runs.sweeper")
 
@@ -33,16 +33,16 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         lock: psycopg.Connection[Any] | None = None
-        absence = Absence(logger, "the sweeper waits for the database")
+        trouble = Trouble(logger, "the sweeper waits for the database")
         while not stop.is_set():
             begun = time.monotonic()
             try:
                 lock = lock if lock and not lock.closed else store.own_connection()
                 operations.sweep(lock)
-                absence.end()
+                trouble.end()
             except (psycopg.Error, DatabaseError) as error:
                 # The database is away: nothing can be swept, and nothing is lost by waiting for it.
-                absence.note(error)
+                trouble.note(error)
                 if lock is not None:
                     lock.close()
                 lock = None

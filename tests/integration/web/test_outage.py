@@ -13,6 +13,7 @@ from django.test import Client, override_settings
 
 from hitl.embedded import free_port
 from runs import store
+from runs.errors import Unavailable
 from runs.policies import Actor
 from tests.integration.core.conftest import House
 
@@ -86,3 +87,10 @@ def test_a_database_that_is_away_is_told_from_one_that_refuses(
 
 def test_a_fault_of_the_program_is_no_outage() -> None:
     assert not store.is_away(ValueError("x"))
+    assert not store.is_away(Unavailable())
+
+
+def test_an_outage_is_known_by_what_a_verb_has_made_of_it() -> None:
+    refused = Unavailable()
+    refused.__cause__ = psycopg.OperationalError("gone")
+    assert store.is_away(refused)

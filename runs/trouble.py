@@ -1,4 +1,4 @@
-"""What is said of something that is tried again and again while it is away."""
+"""What is said of something that is tried again and again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 import time
 from typing import Final
 
-EVERY: Final = 60.0  # seconds between two lines about the same absence
+EVERY: Final = 60.0  # seconds between two lines about the same trouble
 
 
-class Absence:
+class Trouble:
     """Says once that something is away, once a minute that it still is, and that it is back: whoever tries four times a second
     would fill the log with what one line tells.
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from runs.absence import Absence
+from runs.trouble import Trouble
 
 logger = logging.getLogger("runs.test")
 
@@ -23,7 +23,7 @@ def test_it_is_said_once_then_once_a_minute_and_that_it_is_over(
     clock: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    away = Absence(logger, "the sweeper waits")
+    away = Trouble(logger, "the sweeper waits")
     away.end()
     for _ in range(241):  # a minute, four times a second
         away.note("refused")
