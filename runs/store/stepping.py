@@ -42,7 +42,7 @@ from runs.store.weights import PATCH_OVERHEAD, Weights
 FENCED: Final = "HL001"
 LOG_LINES: Final = 2_000  # of one run's nodes
 Row = tuple[Any, ...]
-Fenced = Callable[[str, dict[str, Any]], Row | None]  # runs a named statement; None where the fence says no
+Runner = Callable[[str, dict[str, Any]], Row | None]  # runs a named statement; None where the fence says no
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def commit_file(held: Held, call: Call, file: File, *, content: Content, ordinal
     _land_call(held, call, ordinal, run=partial(_with_file, held, call, file, content))
 
 
-def _land_call(held: Held, call: Call, ordinal: int, *, run: Fenced | None = None) -> Row:
+def _land_call(held: Held, call: Call, ordinal: int, *, run: Runner | None = None) -> Row:
     name = _commit_call_with_use() if call.used else "commit_call"
     return _land(name, _of_call(held, call, ordinal), landed=partial(_landed_call, held, call), run=run)
 
@@ -244,7 +244,7 @@ def _land(
     parameters: dict[str, Any],
     *,
     landed: Callable[[], Row | None],
-    run: Fenced | None = None,
+    run: Runner | None = None,
 ) -> Row:
     """Run a fenced statement until the database has answered. Raises `LateResult` if the fence says no.
 

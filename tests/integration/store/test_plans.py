@@ -17,7 +17,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 from django.apps import apps
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from runs import inboxes, queries, runlists, stats, store, tracing
@@ -260,18 +260,21 @@ WAITS: Final = """
 
 
 @pytest.fixture
-def untouched(house: House) -> None:
-    """Tables and statistics that no test before this one has left: they would choose the plan."""
+def untouched(house: House) -> Iterator[None]:
+    """Tables and statistics that no test before this one has left: they would choose the plan. In a transaction, which is
+    taken back: nobody else gets at these tables meanwhile, nor the server's own ANALYZE, which had the plan made anew."""
     tables = [
         model._meta.db_table for model in apps.get_app_config("runs").get_models(include_auto_created=True)
     ]
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica")  # the history lets nobody else empty it
         cursor.execute(f"TRUNCATE {', '.join(tables)} CASCADE")
         cursor.execute("DELETE FROM pg_statistic WHERE starelid = ANY(%s::regclass[])", [tables])
         cursor.execute(WAITS)
         cursor.execute("RESET session_replication_role")
         cursor.execute("ANALYZE runs_wait")
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture
